@@ -1,0 +1,28 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Builds every preset below and tests all of them in one ctest run; its summary is the last thing printed.
+# With CI=true a test that was skipped although it could have run fails the whole.
+set -eu
+cd "$(dirname "$0")/.."
+presets="release asan tsan clang serial aarch64 fuzz"
+
+mkdir -p build
+: >build/CTestTestfile.cmake
+for preset in $presets; do
+    echo "== $preset"
+    cmake --preset "$preset" >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }
+    cmake --build --preset "$preset"
+    # One run over all builds: the tests' names begin with their build's. CMake writes these files again at the next configure.
+    find "build/$preset" -name CTestTestfile.cmake -exec sed -i -E \
+        -e "s/^(add_test|set_tests_properties)\(\[=\[($preset: )?/\1([=[$preset: /" \
+        -e "s/(FIXTURES_(SETUP|REQUIRED|CLEANUP)) \"($preset-)?/\1 \"$preset-/g" {} +
+    echo "subdirs(\"$preset\")" >>build/CTestTestfile.cmake
+done
+
+# Only the tsan build reads it: the OpenMP runtime itself is not instrumented.
+TSAN_OPTIONS=ignore_noninstrumented_modules=1
+export TSAN_OPTIONS
+status=0
+ctest --test-dir build --output-on-failure --timeout 900 --output-junit all.xml || status=$?
+[ "${CI:-}" != true ] || python3 scripts/check-skips.py build/all.xml || status=1
+exit $status
