@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Vector operations for AVX2 and FMA: 8 lanes of float. The contract of each is in vec.h. */
+#ifndef ATTN_VEC_AVX2_H
+#define ATTN_VEC_AVX2_H
+#include <immintrin.h>
+#include <stdint.h>
+
+#include "vec.h"
+
+#define VL 8
+#define QUERY_VECS 3 /* 24 queries */
+#define TILE_REGS 12 /* of 16 registers */
+#define GEMM_VECS 2
+#define GEMM_REGS 12
+
+typedef __m256 vf;
+typedef __m256 vb; /* all bits of a lane set = true */
+
+OP vf v_zero(void) { return _mm256_setzero_ps(); }
+OP vf v_set1(real x) { return _mm256_set1_ps(x); }
+OP vf v_lane_numbers(void) { return _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7); }
+OP vf v_load(const real *p) { return _mm256_loadu_ps(p); }
+OP void v_store(real *p, vf a) { _mm256_storeu_ps(p, a); }
+OP __m256i v_first(int n) { return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)); }
+OP vf v_load_first(const real *p, int n) { return _mm256_maskload_ps(p, v_first(n)); }
+OP void v_store_first(real *p, vf a, int n) { _mm256_maskstore_ps(p, v_first(n), a); }
+
+OP vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
+OP vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
+OP vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
+OP vf v_div(vf a, vf b) { return _mm256_div_ps(a, b); }
+OP vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+OP vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
+OP vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }
+OP vf v_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.f), a); }
+
+OP vb v_greater(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); }
+OP vb v_equal(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
+OP vb v_and_b(vb a, vb b) { return _mm256_and_ps(a, b); }
+OP vb v_or_b(vb a, vb b) { return _mm256_or_ps(a, b); }
+OP int v_any(vb c) { return _mm256_movemask_ps(c) != 0; }
+OP vf v_select(vb c, vf a, vf b) { return _mm256_blendv_ps(b, a, c); }
+OP vf v_select_bytes(const uint8_t *p, int n, vf a, vf b)
+{
+    uint64_t bytes = 0;
+    if (n >= VL)
+        __builtin_memcpy(&bytes, p, VL);
+    else
+        for (int i = 0; i < n; i++)
+            bytes |= (uint64_t)p[i] << 8 * i;
+    __m256i wide = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)bytes));
+    return v_select(_mm256_castsi256_ps(_mm256_cmpeq_epi32(wide, _mm256_setzero_si256())), b, a);
+}
+
+/* -127 stands for every x below: the factor 2^n is built from exponent bits, and those of n = -127 are the bits of 0. */
+OP vf v_clamped(vf x) { return v_max(_mm256_set1_ps(-127), x); }
+OP vf v_fraction(vf x) { return v_sub(v_clamped(x), _mm256_floor_ps(v_clamped(x))); }
+OP vf v_scale2(vf a, vf x)
+{
+    __m256i n = _mm256_add_epi32(_mm256_cvtps_epi32(_mm256_floor_ps(v_clamped(x))), _mm256_set1_epi32(127));
+    return v_mul(a, _mm256_castsi256_ps(_mm256_slli_epi32(n, 23)));
+}
+
+OP real v_sum(vf a)
+{
+    __m128 h = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    h = _mm_add_ps(h, _mm_movehl_ps(h, h));
+    return _mm_cvtss_f32(_mm_add_ss(h, _mm_movehdup_ps(h)));
+}
+OP real v_top(vf a)
+{
+    __m128 h = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    h = _mm_max_ps(h, _mm_movehl_ps(h, h));
+    return _mm_cvtss_f32(_mm_max_ss(h, _mm_movehdup_ps(h)));
+}
+
+/* Pairs, then quads inside each 128-bit half; then the halves. */
+OP void v_transpose(vf r[VL])
+{
+    vf t[VL];
+    UNROLL for (int i = 0; i < VL; i += 2) {
+        t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
+    }
+    UNROLL for (int i = 0; i < VL; i += 4) {
+        r[i] = _mm256_shuffle_ps(t[i], t[i + 2], 0x44);
+        r[i + 1] = _mm256_shuffle_ps(t[i], t[i + 2], 0xee);
+        r[i + 2] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        r[i + 3] = _mm256_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+    }
+    UNROLL for (int i = 0; i < VL / 2; i++) {
+        t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);
+        t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
+    }
+    UNROLL for (int i = 0; i < VL; i++)
+        r[i] = t[i];
+}
+OP void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Vector operations for AVX-512 (F, BW, DQ, VL): 16 lanes of float. The contract of each is in vec.h. */
+#ifndef ATTN_VEC_AVX512_H
+#define ATTN_VEC_AVX512_H
+#include <immintrin.h>
+#include <stdint.h>
+
+#include "vec.h"
+
+#define VL 16
+#define QUERY_VECS 4 /* 64 queries */
+#define TILE_REGS 16 /* of 32 registers */
+#define GEMM_VECS 4
+#define GEMM_REGS 24
+
+typedef __m512 vf;
+typedef __mmask16 vb;
+
+OP vf v_zero(void) { return _mm512_setzero_ps(); }
+OP vf v_set1(real x) { return _mm512_set1_ps(x); }
+OP vf v_lane_numbers(void) { return _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15); }
+OP vf v_load(const real *p) { return _mm512_loadu_ps(p); }
+OP void v_store(real *p, vf a) { _mm512_storeu_ps(p, a); }
+OP vb v_first(int n)
+{
+    __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    return _mm512_cmpgt_epi32_mask(_mm512_set1_epi32(n), lanes);
+}
+OP vf v_load_first(const real *p, int n) { return _mm512_maskz_loadu_ps(v_first(n), p); }
+OP void v_store_first(real *p, vf a, int n) { _mm512_mask_storeu_ps(p, v_first(n), a); }
+
+OP vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
+OP vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
+OP vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
+OP vf v_div(vf a, vf b) { return _mm512_div_ps(a, b); }
+OP vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+OP vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+OP vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+OP vf v_abs(vf a) { return _mm512_abs_ps(a); }
+
+OP vb v_greater(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
+OP vb v_equal(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
+OP vb v_and_b(vb a, vb b) { return (vb)(a & b); }
+OP vb v_or_b(vb a, vb b) { return (vb)(a | b); }
+OP int v_any(vb c) { return c != 0; }
+OP vf v_select(vb c, vf a, vf b) { return _mm512_mask_blend_ps(c, b, a); }
+OP vf v_select_bytes(const uint8_t *p, int n, vf a, vf b)
+{
+    __m128i bytes = _mm_maskz_loadu_epi8(v_first(n), p);
+    return v_select(_mm_test_epi8_mask(bytes, bytes), a, b);
+}
+
+/* Below x = -126 scalef gives the denormal. */
+OP vf v_fraction(vf x) { return _mm512_reduce_ps(x, _MM_FROUND_TO_NEG_INF); }
+OP vf v_scale2(vf a, vf x) { return _mm512_scalef_ps(a, x); }
+
+OP real v_sum(vf a) { return _mm512_reduce_add_ps(a); }
+OP real v_top(vf a) { return _mm512_reduce_max_ps(a); }
+
+/* Pairs, then quads inside each 128-bit part; then the 4x4 grid of parts. */
+OP void v_transpose(vf r[VL])
+{
+    vf t[VL];
+    UNROLL for (int i = 0; i < VL; i += 2) {
+        t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+    UNROLL for (int i = 0; i < VL; i += 4) {
+        r[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
+        r[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xee);
+        r[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+        r[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+    }
+    UNROLL for (int i = 0; i < 4; i++) {
+        t[i] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0x88);
+        t[i + 4] = _mm512_shuffle_f32x4(r[i], r[i + 4], 0xdd);
+        t[i + 8] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0x88);
+        t[i + 12] = _mm512_shuffle_f32x4(r[i + 8], r[i + 12], 0xdd);
+    }
+    UNROLL for (int i = 0; i < 4; i++) {
+        r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
+        r[i + 4] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0x88);
+        r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
+        r[i + 12] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xdd);
+    }
+}
+OP void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+#endif

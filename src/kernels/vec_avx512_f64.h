@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Vector operations for AVX-512 (F, BW, DQ, VL): 8 lanes of double. The contract of each is in vec.h. */
+#ifndef ATTN_VEC_AVX512_F64_H
+#define ATTN_VEC_AVX512_F64_H
+#include <immintrin.h>
+#include <stdint.h>
+
+#ifndef ATTN_REAL_IS_DOUBLE
+#define ATTN_REAL_IS_DOUBLE
+#endif
+#include "vec.h"
+
+#define VL 8
+#define QUERY_VECS 4 /* 32 queries */
+#define TILE_REGS 16 /* of 32 registers */
+#define GEMM_VECS 4
+#define GEMM_REGS 24
+
+typedef __m512d vf;
+typedef __mmask8 vb;
+
+OP vf v_zero(void) { return _mm512_setzero_pd(); }
+OP vf v_set1(real x) { return _mm512_set1_pd(x); }
+OP vf v_lane_numbers(void) { return _mm512_setr_pd(0, 1, 2, 3, 4, 5, 6, 7); }
+OP vf v_load(const real *p) { return _mm512_loadu_pd(p); }
+OP void v_store(real *p, vf a) { _mm512_storeu_pd(p, a); }
+OP vb v_first(int n) { return _mm512_cmpgt_epi64_mask(_mm512_set1_epi64(n), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7)); }
+OP vf v_load_first(const real *p, int n) { return _mm512_maskz_loadu_pd(v_first(n), p); }
+OP void v_store_first(real *p, vf a, int n) { _mm512_mask_storeu_pd(p, v_first(n), a); }
+
+OP vf v_add(vf a, vf b) { return _mm512_add_pd(a, b); }
+OP vf v_sub(vf a, vf b) { return _mm512_sub_pd(a, b); }
+OP vf v_mul(vf a, vf b) { return _mm512_mul_pd(a, b); }
+OP vf v_div(vf a, vf b) { return _mm512_div_pd(a, b); }
+OP vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_pd(a, b, c); }
+OP vf v_max(vf a, vf b) { return _mm512_max_pd(a, b); }
+OP vf v_min(vf a, vf b) { return _mm512_min_pd(a, b); }
+OP vf v_abs(vf a) { return _mm512_abs_pd(a); }
+
+OP vb v_greater(vf a, vf b) { return _mm512_cmp_pd_mask(a, b, _CMP_GT_OQ); }
+OP vb v_equal(vf a, vf b) { return _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ); }
+OP vb v_and_b(vb a, vb b) { return (vb)(a & b); }
+OP vb v_or_b(vb a, vb b) { return (vb)(a | b); }
+OP int v_any(vb c) { return c != 0; }
+OP vf v_select(vb c, vf a, vf b) { return _mm512_mask_blend_pd(c, b, a); }
+OP vf v_select_bytes(const uint8_t *p, int n, vf a, vf b)
+{
+    __m128i bytes = _mm_maskz_loadu_epi8(v_first(n), p);
+    return v_select((vb)_mm_test_epi8_mask(bytes, bytes), a, b);
+}
+
+/* Below x = -1022 scalef gives the denormal. */
+OP vf v_fraction(vf x) { return _mm512_reduce_pd(x, _MM_FROUND_TO_NEG_INF); }
+OP vf v_scale2(vf a, vf x) { return _mm512_scalef_pd(a, x); }
+
+OP real v_sum(vf a) { return _mm512_reduce_add_pd(a); }
+OP real v_top(vf a) { return _mm512_reduce_max_pd(a); }
+
+/* Pairs inside each 128-bit part; then the 4x4 grid of parts, in two steps. */
+OP void v_transpose(vf r[VL])
+{
+    vf t[VL];
+    UNROLL for (int i = 0; i < VL; i += 2) {
+        t[i] = _mm512_unpacklo_pd(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_pd(r[i], r[i + 1]);
+    }
+    UNROLL for (int i = 0; i < 2; i++) {
+        r[i] = _mm512_shuffle_f64x2(t[i], t[i + 2], 0x88);
+        r[i + 2] = _mm512_shuffle_f64x2(t[i], t[i + 2], 0xdd);
+        r[i + 4] = _mm512_shuffle_f64x2(t[i + 4], t[i + 6], 0x88);
+        r[i + 6] = _mm512_shuffle_f64x2(t[i + 4], t[i + 6], 0xdd);
+    }
+    UNROLL for (int i = 0; i < 4; i++) {
+        t[i] = _mm512_shuffle_f64x2(r[i], r[i + 4], 0x88);
+        t[i + 4] = _mm512_shuffle_f64x2(r[i], r[i + 4], 0xdd);
+    }
+    UNROLL for (int i = 0; i < VL; i++)
+        r[i] = t[i];
+}
+OP void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+#endif
