@@ -14,7 +14,7 @@ for preset in $presets; do
     cmake --build --preset "$preset"
     # One run over all builds: the tests' names begin with their build's. CMake writes these files again at the next configure.
     find "build/$preset" -name CTestTestfile.cmake -exec sed -i -E \
-        -e "s/^(add_test|set_tests_properties)\(\[=\[($preset: )?/\1([=[$preset: /" \
+        -e "s/^(add_test|set_tests_properties)\((\[=\[|\")($preset: )?/\1(\2$preset: /" \
         -e "s/(FIXTURES_(SETUP|REQUIRED|CLEANUP)) \"($preset-)?/\1 \"$preset-/g" {} +
     echo "subdirs(\"$preset\")" >>build/CTestTestfile.cmake
 done
