@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libattn_io: arrays from files and into files.
+ *
+ *     suffix                     read                                          written
+ *     .npy                       NumPy format 1, 2, 3; C or Fortran order;     format 1, C order
+ *                                both byte orders; bf16 is <V2
+ *     .npz                       zip of .npy, stored or deflated               stored
+ *     .safetensors               mapped; every dtype checked                   yes
+ *     .safetensors.index.json    the shards that it names, as one file         -
+ *     .csv .txt                  a table of numbers, always f64, rank 2        rank 0, 1, 2
+ *
+ * Suffixes are read without regard to case. "-" is standard input or output, as .npy; so is a pipe or device whose name has no
+ * suffix of the table. Files are never trusted: sizes are checked against what is there before anything is allocated.
+ *
+ * The library never prints, aborts, exits or changes global state (no locale, no signal handler, no umask). Every function that can fail
+ * takes err and err_size: on failure err (unless NULL) receives one sentence, cut to err_size bytes with its 0, that names the file;
+ * control characters that a file's names may hold are shown as '?'. On success err is not touched. */
+#ifndef ATTN_ATTN_IO_H
+#define ATTN_ATTN_IO_H
+
+#include "attn/attn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The values never change. */
+typedef enum attn_format {
+    ATTN_FORMAT_UNKNOWN = 0,
+    ATTN_FORMAT_NPY = 1,
+    ATTN_FORMAT_NPZ = 2,
+    ATTN_FORMAT_SAFETENSORS = 3,
+    ATTN_FORMAT_SAFETENSORS_INDEX = 4,
+    ATTN_FORMAT_CSV = 5
+} attn_format;
+
+/* By the suffix alone; "-" is ATTN_FORMAT_NPY; ATTN_FORMAT_UNKNOWN for any other name. */
+ATTN_API attn_format attn_format_of(const char *path);
+
+/* --------------------------------------------------------------- reading ---- */
+
+/* A file of named arrays. One thread at a time; different files are independent. */
+typedef struct attn_file attn_file;
+
+/* *out = the arrays of the file at path, NULL on failure. Everything but the numbers themselves is checked here.
+   Regular files are mapped, not copied: do not shorten them while they are open (a new file renamed over the old one is harmless).
+   Pipes and "-" are read into memory; from a pipe of .npy only the array's own bytes are taken.
+   .npy: bytes after the array are ignored, as NumPy does. .npz: entries whose name does not end in .npy are ignored.
+   .csv: cells separated by ';', ',' or tab (the first of these that the first row has), else by blanks; '#' starts a comment; blank
+   lines, CRLF and a byte-order mark are fine; the decimal point is '.'; inf and nan are numbers.
+   ATTN_E_IO: the operating system's reason. ATTN_E_FORMAT: malformed, truncated or hostile. ATTN_E_DTYPE: a .npy of a dtype that is not
+   read. ATTN_E_UNSUPPORTED: a suffix that is not in the table above. ATTN_E_NOMEM. */
+ATTN_API attn_status attn_file_open(attn_file **out, const char *path, char *err, size_t err_size);
+
+/* The same from memory, which must stay until attn_file_close. name stands for the path in sentences; the shards of an index are looked
+   for in its folder. */
+ATTN_API attn_status attn_file_from_memory(attn_file **out, attn_format format, const void *bytes, size_t size, const char *name,
+                                           char *err, size_t err_size);
+
+/* Frees everything that was read from f. NULL is fine. */
+ATTN_API void attn_file_close(attn_file *f);
+
+ATTN_API attn_format attn_file_format(const attn_file *f);
+
+/* How many arrays f has: 1 for .npy and .csv; 0 is possible. */
+ATTN_API size_t attn_file_count(const attn_file *f);
+
+/* What the file says about one array. The pointers stay valid until attn_file_close. */
+typedef struct attn_array_info {
+    const char *name;       /* UTF-8; "" for the one array of a .npy or .csv */
+    const char *dtype_name; /* "f32"; for a dtype that is not read, the file's own word: "F8_E4M3", "<U10" */
+    attn_dtype dtype;       /* 0 for a dtype that is not read */
+    int32_t ndim;           /* more than ATTN_MAX_DIMS is possible; then shape holds the first ones */
+    int64_t shape[ATTN_MAX_DIMS];
+} attn_array_info;
+
+/* All-zero when i is not below attn_file_count. Arrays come in the file's order (an index: in its order). */
+ATTN_API attn_array_info attn_file_info(const attn_file *f, size_t i);
+
+/* The index of the array of that name, or -1. */
+ATTN_API int64_t attn_file_find(const attn_file *f, const char *name);
+
+/* *t = a view of array i, valid until attn_file_close; read only: writing to it may end the process. Fortran order is a strided view.
+   Copied, once, at the first call: arrays of a .npz, of the other byte order, or misaligned in their file. data is aligned to the
+   element size, NULL when there is no element.
+   ATTN_E_DTYPE: a dtype that is not read. ATTN_E_SHAPE: more than ATTN_MAX_DIMS axes. ATTN_E_FORMAT: a damaged .npz entry.
+   ATTN_E_ARG: no array i. ATTN_E_NOMEM. */
+ATTN_API attn_status attn_file_tensor(attn_file *f, size_t i, attn_tensor *t, char *err, size_t err_size);
+
+/* attn_file_tensor of the array called name. ATTN_E_ARG: there is none; the sentence lists those there are. */
+ATTN_API attn_status attn_file_named(attn_file *f, const char *name, attn_tensor *t, char *err, size_t err_size);
+
+/* --------------------------------------------------------------- writing ---- */
+
+/* A set of outputs that appear together or not at all.
+
+   Each regular output gets a temporary file beside its target when it is added: a missing or read-only folder is found before the
+   work is done. attn_outputs_commit fills all temporaries, then writes devices and pipes, then renames. Until the renames every old
+   file is whole and untouched, whatever happens: a full disk, a signal, a crash. A symbolic link stays and its target is replaced; an
+   old file's permissions are kept, its owner and hard links are not; a new file obeys the umask; a write-protected target is refused.
+   No fsync: an output survives the end of the process in any form, not a power failure in the seconds after.
+   "-" and /dev/stdout are file descriptor 1. Do not change the working folder between adding and committing. */
+typedef struct attn_outputs attn_outputs;
+
+enum { ATTN_OUTPUTS_MAX = 64 };
+
+ATTN_API attn_status attn_outputs_create(attn_outputs **out, char *err, size_t err_size);
+
+/* Adds a file of `count` arrays, its format by the suffix of path. names[i] names array i in .npz and .safetensors (UTF-8, all
+   different, not empty); .npy and .csv take exactly one array and ignore names, which may be NULL.
+   The views and names are copied, the numbers are not: they are read, with any strides, at commit.
+   .csv: rank 0 to 2, at least one number; rank 1 is one number a line; f64 with 17 significant digits, other floats with 9.
+   ATTN_E_ARG: the same target twice, too many outputs, bad names. ATTN_E_SHAPE, ATTN_E_DTYPE: a tensor that the format cannot hold.
+   ATTN_E_UNSUPPORTED: a suffix that is not written. ATTN_E_IO, ATTN_E_NOMEM. After a failure the set is as it was before the call. */
+ATTN_API attn_status attn_outputs_arrays(attn_outputs *o, const char *path, size_t count, const char *const *names,
+                                         const attn_tensor *tensors, char *err, size_t err_size);
+
+/* Adds a file of `size` bytes, any suffix. The bytes are not copied: they are read at commit. */
+ATTN_API attn_status attn_outputs_bytes(attn_outputs *o, const char *path, const void *bytes, size_t size, char *err, size_t err_size);
+
+/* Writes and renames all. On failure nothing is left behind and no target has changed, except that devices and pipes may have received a
+   part, and that a rename refused after others succeeded (the sentence says which) leaves those done. SIGPIPE and SIGXFSZ that
+   the writing raises are taken as errors. Either way the set is empty afterwards. */
+ATTN_API attn_status attn_outputs_commit(attn_outputs *o, char *err, size_t err_size);
+
+/* Removes the temporaries of outputs that were not committed, and o. NULL is fine. */
+ATTN_API void attn_outputs_destroy(attn_outputs *o);
+
+/* Removes the temporaries only, leaving o unusable but for attn_outputs_destroy. Async-signal-safe: for the SIGINT and SIGTERM handler
+   of a program that ends there. NULL is fine. */
+ATTN_API void attn_outputs_unlink(const attn_outputs *o);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
