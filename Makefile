@@ -6,7 +6,7 @@ export CTEST_PARALLEL_LEVEL ?= $(CMAKE_BUILD_PARALLEL_LEVEL)
 # For new build folders only; an existing one keeps its generator.
 export CMAKE_GENERATOR ?= $(if $(shell command -v ninja 2>/dev/null),Ninja,Unix Makefiles)
 
-.PHONY: help demo check check-all bench install clean build deps-demo deps-check deps-all
+.PHONY: help demo check check-all bench install clean build deps-demo deps-check deps-check-all
 
 help:
 	@echo 'make demo       build, then compute attention on the files in examples/'
@@ -23,7 +23,7 @@ demo: deps-demo build
 check: deps-check build
 	ctest --preset release
 
-check-all: deps-all
+check-all: deps-check-all
 	scripts/check-all.sh
 
 bench: deps-demo build
@@ -36,7 +36,7 @@ build:
 	@cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }
 	@cmake --build --preset release
 
-deps-demo deps-check deps-all: deps-%:
+deps-demo deps-check deps-check-all: deps-%:
 	@scripts/install-deps.sh $*
 	@mkdir -p build
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# usage: scripts/install-deps.sh demo|check|all
+# usage: scripts/install-deps.sh demo|check|check-all
 # Installs what the make target of that name needs and this machine lacks, with apt on Debian and its relatives (as root, or by
 # sudo without a password). Where it can't, it says what to install and exits with 1. Says nothing when everything is there.
 set -eu
@@ -9,16 +9,19 @@ level=${1:-check}
 case $level in
 demo) rank=1 ;;
 check) rank=2 ;;
-all) rank=3 ;;
+check-all) rank=3 ;;
 *)
-    echo "usage: $0 demo|check|all" >&2
+    echo "usage: $0 demo|check|check-all" >&2
     exit 2
     ;;
 esac
 
 have() { command -v "$1" >/dev/null 2>&1; }
 header() { echo "#include <$1>" | cc -E - >/dev/null 2>&1; }
-cmake_is_new() { cmake -E capabilities >/dev/null 2>&1 && [ "$(printf '3.25\n%s\n' "$(cmake --version | sed -n '1s/.* //p')" | sort -V | head -n 1)" = 3.25 ]; }
+cmake_is_new() {
+    version=$(cmake --version 2>/dev/null | sed -n '1s/.* //p')
+    [ "$(printf '3.25\n%s\n' "$version" | sort -V | head -n 1)" = 3.25 ]
+}
 module() { have pkg-config && pkg-config --exists "$1"; }
 python_has() { /usr/bin/python3 -c "import $1" 2>/dev/null; }
 clang_links() { echo 'int main(void) { return 0; }' | clang "$@" -x c - -o /dev/null 2>/dev/null; }
@@ -73,5 +76,7 @@ if ! have apt-get || [ "$as_root" = none ]; then
     exit 1
 fi
 echo "installing:$missing"
-# shellcheck disable=SC2086 # both are lists of words
-$as_root sh -c 'DEBIAN_FRONTEND=noninteractive; export DEBIAN_FRONTEND; apt-get -qq update && exec apt-get -qq install --no-install-recommends -y "$@"' sh $missing >&2
+apt() { $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq "$@" >&2; }
+apt update
+# shellcheck disable=SC2086 # a list of words
+apt install -y --no-install-recommends $missing

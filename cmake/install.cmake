@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+# What `cmake --install` puts where. Everything installed may be moved as a whole: nothing names the prefix.
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/attn)
+set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+set(libraries attn)
+if(ATTN_IO)
+    list(APPEND libraries attn_io)
+endif()
+
+# The soname follows the major version of the API; the package's version file promises the same.
+set_target_properties(${libraries} PROPERTIES
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} INSTALL_RPATH "$ORIGIN")
+install(TARGETS ${libraries} EXPORT attn)
+install(FILES include/attn/attn.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/attn)
+if(ATTN_IO)
+    install(FILES include/attn/attn_io.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/attn)
+endif()
+
+install(EXPORT attn NAMESPACE attn:: FILE attnTargets.cmake DESTINATION ${package_dir})
+configure_package_config_file(cmake/attnConfig.cmake.in ${PROJECT_BINARY_DIR}/attnConfig.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/attnConfigVersion.cmake COMPATIBILITY SameMajorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/attnConfig.cmake ${PROJECT_BINARY_DIR}/attnConfigVersion.cmake DESTINATION ${package_dir})
+
+file(RELATIVE_PATH pkgconfig_to_prefix /${pkgconfig_dir} /)
+foreach(library IN LISTS libraries)
+    configure_file(cmake/${library}.pc.in ${PROJECT_BINARY_DIR}/${library}.pc @ONLY)
+    install(FILES ${PROJECT_BINARY_DIR}/${library}.pc DESTINATION ${pkgconfig_dir})
+endforeach()
+
+install(FILES LICENSE README.md README.ko.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")

@@ -1,0 +1,38 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# usage: symbols.sh BUILD STAGE INCLUDE
+# The shared libraries export what the headers declare and nothing else; every global name of the static ones begins with attn_;
+# an object compiled for one ISA level offers its const tables only and calls nothing but memory functions, so that no code of a level
+# that this CPU lacks can be reached except through a table.
+set -eu
+build=$1 stage=$2 include=$3
+failed=0
+
+fail() {
+    printf '%s\n' "$*" >&2
+    failed=1
+}
+declared() { tr '\n' ' ' <"$1" | grep -oE 'ATTN_API [^;(]*\(' | grep -oE 'attn_[a-z0-9_]+ *\($' | tr -d ' (' | sort; }
+
+for library in attn attn_io; do
+    so=$(find "$stage/shared" -name lib$library.so)
+    exported=$(nm -D --defined-only "$so" | awk '{print $3}' | sort)
+    [ "$exported" = "$(declared "$include/attn/$library.h")" ] || fail "lib$library.so and $library.h differ:
+$(declared "$include/attn/$library.h" | { echo "$exported" | diff - /dev/fd/3; } 3<&0 || true)"
+
+    a=$(find "$stage/static" -name lib$library.a)
+    strangers=$(nm -g --defined-only "$a" | awk 'NF == 3 && $3 !~ /^attn_/ {print $3}')
+    [ -z "$strangers" ] || fail "lib$library.a has global names that do not begin with attn_:" "$strangers"
+done
+
+objects=$(find "$build/src" -name 'k_*.o')
+[ -n "$objects" ] || fail "no ISA objects below $build/src"
+for object in $objects; do
+    offered=$(nm -g --defined-only "$object" | awk 'NF == 3 {print $3}')
+    [ "$(echo "$offered" | wc -w)" = 1 ] || fail "$object should offer one table, but offers: $offered"
+    objdump -t "$object" | awk -v name="$offered" '$NF == name {print $(NF - 2)}' | grep -qE '^\.(data\.rel\.ro|rodata)' ||
+        fail "$object: $offered is not const"
+    called=$(nm -u "$object" | awk '{print $2}' | grep -vE '^(mem(cpy|move|set|cmp)|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail)$' || true)
+    [ -z "$called" ] || fail "$object calls:" "$called"
+done
+exit $failed
