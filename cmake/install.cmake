@@ -9,7 +9,7 @@ if(ATTN_IO)
     list(APPEND libraries attn_io)
 endif()
 
-# The soname follows the major version of the API; the package's version file promises the same.
+# The soname follows the major version of the API, and so does the package's version file.
 set_target_properties(${libraries} PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} INSTALL_RPATH "$ORIGIN")
 install(TARGETS ${libraries} EXPORT attn)
@@ -24,6 +24,10 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/attnConfigVersion.cmake C
 install(FILES ${PROJECT_BINARY_DIR}/attnConfig.cmake ${PROJECT_BINARY_DIR}/attnConfigVersion.cmake DESTINATION ${package_dir})
 
 file(RELATIVE_PATH pkgconfig_to_prefix /${pkgconfig_dir} /)
+set(attn_private_libs -lm)
+if(ATTN_OPENMP)
+    string(APPEND attn_private_libs " ${OpenMP_C_FLAGS}")
+endif()
 foreach(library IN LISTS libraries)
     configure_file(cmake/${library}.pc.in ${PROJECT_BINARY_DIR}/${library}.pc @ONLY)
     install(FILES ${PROJECT_BINARY_DIR}/${library}.pc DESTINATION ${pkgconfig_dir})
