@@ -30,7 +30,7 @@ objects=$(find "$build/src" -name 'k_*.o')
 for object in $objects; do
     offered=$(nm -g --defined-only "$object" | awk 'NF == 3 {print $3}')
     [ "$(echo "$offered" | wc -w)" = 1 ] || fail "$object should offer one table, but offers: $offered"
-    objdump -t "$object" | awk -v name="$offered" '$NF == name {print $(NF - 2)}' | grep -qE '^\.(data\.rel\.ro|rodata)' ||
+    objdump -t "$object" | grep -qE "[[:space:]]\.(data\.rel\.ro|rodata)[^[:space:]]*[[:space:]].* $offered\$" ||
         fail "$object: $offered is not const"
     called=$(nm -u "$object" | awk '{print $2}' | grep -vE '^(mem(cpy|move|set|cmp)|_GLOBAL_OFFSET_TABLE_|__stack_chk_fail)$' || true)
     [ -z "$called" ] || fail "$object calls:" "$called"

@@ -13,7 +13,7 @@ fail() {
 one() { [ "$(find "$1" -name "$2" | wc -l)" = 1 ] || fail "$1 should hold one $2"; }
 
 for name in attn attn.h attn_io.h attn.pc attn_io.pc attnConfig.cmake attnConfigVersion.cmake attnTargets.cmake LICENSE \
-    libattn.so libattn.so.0 "libattn.so.$version" libattn_io.so libattn_io.so.0 "libattn_io.so.$version" attn.1 README.md; do
+    libattn.so libattn.so.0 "libattn.so.$version" libattn_io.so libattn_io.so.0 "libattn_io.so.$version" attn.1 api.md; do
     case $name in
     attn) [ -x "$stage/shared/bin/attn" ] || fail "no bin/attn" ;;
     *) one "$stage/shared" "$name" ;;
