@@ -34,7 +34,8 @@ __attribute__((weak)) jmp_buf cm_return;
 
 #define print_message(...) ((void)printf(__VA_ARGS__))
 #define print_error(...) ((void)fprintf(stderr, __VA_ARGS__))
-#define fail_msg(...) (print_error("%s:%d: ", __FILE__, __LINE__), print_error(__VA_ARGS__), print_error("\n"), longjmp(cm_return, CM_FAILED))
+#define fail_msg(...)                                                                                                                      \
+    (print_error("%s:%d: ", __FILE__, __LINE__), print_error(__VA_ARGS__), print_error("\n"), longjmp(cm_return, CM_FAILED))
 #define fail() fail_msg("failed")
 #define skip() longjmp(cm_return, CM_SKIPPED)
 #define cm_check(holds, ...) ((holds) ? (void)0 : fail_msg(__VA_ARGS__))
