@@ -313,6 +313,9 @@ static void stage_entropy(const problem *p, const row *w) {
 static void stage_dropout(const problem *p, const row *w) {
     const attn_sdpa_opts *o = &p->o;
     for (int64_t j = 0; j < p->r->Lk; j++) {
+        if (w->hidden[j]) {
+            continue; /* 0 already; a key of another sequence has no number in the generator */
+        }
         const bool kept = o->keep ? ref_element(o->keep, w->b, w->h, w->i, j) != 0
                                   : ref_dropout_keeps(o->seed, o->dropout, o->first_batch + w->item, o->first_head + w->h,
                                                       o->first_row + w->local, j - w->first_key);
