@@ -17,9 +17,10 @@
    v_any(c)                       1 if any lane is true, else 0
    v_select(c, a, b)              a where c, else b
    v_select_bytes(p, n, a, b)     lane i: a where byte p[i] != 0, else b; lanes from n on: b; any n; no memory past n bytes is touched
-   v_fraction(x)                  x - floor(x), in [0,1]; NaN for NaN; 0 for -inf        } the two pieces of exp2, for x <= 127
-   v_scale2(a, x)                 a * 2^floor(x) for a in [1,2] or NaN (which stays); 0  } (double: 1023), NaN or -inf; above that
-                                  for x < -126 (double: -1022), or the denormal          } and at +inf they give any value
+   The two pieces of exp2, for x <= 127 (double: 1023) or NaN; above that they give any value:
+   v_fraction(x)                  x - floor(x), in [0,1], a zero of either sign; from -127 (-1023) down any value in [0,1]; NaN for NaN
+   v_scale2(a, x)                 a * 2^floor(x), a in [1,2]; below -126 (-1022) the denormal or 0, and 0 at -inf; any value for NaN.
+                                  NaN if a is NaN, whatever x
    v_sum(a) v_top(a)              sum, in an order of the level's own / maximum of the lanes, unspecified if one is NaN
    v_transpose(r)                 r[i] lane j <-> r[j] lane i, VL vectors
    v_prefetch(p)                  hint; p may point anywhere

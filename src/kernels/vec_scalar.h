@@ -44,6 +44,7 @@ OP vf v_add(vf a, vf b) { return a + b; }
 OP vf v_sub(vf a, vf b) { return a - b; }
 OP vf v_mul(vf a, vf b) { return a * b; }
 OP vf v_div(vf a, vf b) { return a / b; }
+#define VEC_FMA_ROUNDS_TWICE
 OP vf v_fma(vf a, vf b, vf c) { return a * b + c; }
 OP vf v_max(vf a, vf b) { return a > b ? a : b; }
 OP vf v_min(vf a, vf b) { return a < b ? a : b; }
