@@ -6,6 +6,7 @@ Runs a document as a reader would, in FOLDER beside a copy of examples/, with wh
   ```c     begins with /* name.c */: saved by that name, compiled (warnings are errors), linked and run
   ```sh    must succeed
   ```text  after one of them: what it prints, exactly
+  ```console  make targets: must be there
 Other blocks are left alone."""
 import os
 import pathlib
@@ -47,6 +48,8 @@ def main():
             if printed.strip("\n") != code.strip("\n"):
                 sys.exit(f"{document} promises:\n{code}\nbut it prints:\n{printed}")
             printed = None
+        elif kind == "console":
+            subprocess.run(["make", "-n", "-C", source, *code.replace("make", "").split()], stdout=subprocess.DEVNULL, check=True)
         elif command := script(kind, code, folder):
             done = subprocess.run(["sh", "-ec", command], cwd=folder, env=environment(prefix), stdout=subprocess.PIPE, encoding="utf-8",
                                   check=False)

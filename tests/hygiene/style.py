@@ -51,6 +51,10 @@ def faults(path, text):
             yield number, "a tab"
         if path.suffix in CODE and len(line) > MAX_COLUMNS:
             yield number, f"more than {MAX_COLUMNS} columns"
+        if path.suffix == ".md":
+            for target in re.findall(r"\]\(([^)#:]+)[^):]*\)", line):
+                if not (path.parent / target).exists():
+                    yield number, f"a link to {target}, which is not there"
         if LEFT_BEHIND.search(line):
             yield number, "a note to do something later"
         if MACHINE_PATH.search(line):
