@@ -252,11 +252,13 @@ ATTN_API attn_status attn_explain_cell(attn_ctx *ctx, attn_row *row, const attn_
 
 typedef struct attn_mha_weights attn_mha_weights;
 
+enum { ATTN_MHA_F64 = 1u << 0 }; /* compute in f64 whatever the weights are: needed when x or a memory is f64 */
+
 /* The projections around attention. (out,in) matrices such as PyTorch's are given as transposed views.
-   Dtypes f32, f64, f16, bf16, each its own; computed in f64 if any weight is f64. */
+   Dtypes f32, f64, f16, bf16, each its own; computed in f64 if any weight is f64 or ATTN_MHA_F64 is set, else in f32. */
 typedef struct attn_mha_desc {
     uint32_t struct_size; /* sizeof(attn_mha_desc) of the caller; 0 = this version's */
-    uint32_t flags;       /* 0 */
+    uint32_t flags;       /* ATTN_MHA_F64 or 0 */
     int64_t heads;        /* H > 0; must divide the columns of w_q */
     int64_t kv_heads;     /* Hkv; 0 = H; must divide H and the columns of w_k and w_v */
     const attn_tensor *w_q;                     /* (in, H*d), or a table per head (H, in, d) */
@@ -267,7 +269,8 @@ typedef struct attn_mha_desc {
     const attn_tensor *b_o;                     /* NULL or (out) */
 } attn_mha_desc;
 
-/* Copies and packs the weights once; the tensors of desc may be freed after. Destroy *out with attn_mha_weights_destroy. */
+/* Copies and packs the weights once, for the ISA level of ctx: they are used with contexts of that level. The tensors of desc may be freed
+   after. Destroy *out with attn_mha_weights_destroy, before what the allocator hooks of ctx need is gone. */
 ATTN_API attn_status attn_mha_prepare(attn_ctx *ctx, attn_mha_weights **out, const attn_mha_desc *desc);
 /* NULL is fine. */
 ATTN_API void attn_mha_weights_destroy(attn_mha_weights *w);

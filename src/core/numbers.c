@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The logarithms at the end of a row, computed here once in double for every kernel. */
+#include "../kernels/kernels.h"
+
+#include <math.h>
+
+double attn_log_sum(double max, double sum) { return sum == 0 ? -INFINITY : max + log(sum); }
+
+/* -sum w ln w with ln w = (score - max) - ln sum */
+double attn_entropy(double seen, double spread, double sum) { return sum == 0 ? 0 : spread + seen * log(sum); }

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One block of rows against one block of keys: scores[key][lane] = K Q^T, weights = e^(scores - max), out[column][lane] += V^T weights. */
+
+/* A product as wide as the block. Inlined into the two kernels below, whose inner stride of 1 is then a constant. */
+INLINE void multiply(product m, int64_t rows, int vecs)
+{
+    switch (vecs) {
+    case 1: multiply_rows(m, rows, 1, TILE_REGS); break;
+    case 2: multiply_rows(m, rows, 2, TILE_REGS); break;
+    case 3: multiply_rows(m, rows, 3, TILE_REGS); break;
+    case 4: multiply_rows(m, rows, 4, TILE_REGS); break;
+    }
+}
+
+/* scores[key][lane] = k[key] . q[lane]: one chain of multiply-adds over the columns */
+KERNEL void score_keys(real *scores, const query_block *b, const real *q, const row_layout *k, int64_t dim, int n_keys)
+{
+    multiply((product){ .c = scores, .c_row = b->lanes, .start = zero_row, .start_row = 0, .a = k->data, .a_row = k->position, .a_term = 1,
+                        .b = q, .b_term = b->lanes, .terms = dim }, n_keys, b->vecs);
+}
+
+/* out[column][lane] += sum over key of v[key][column] * weights[key][lane]: one chain over the keys of a piece */
+KERNEL void mix_values(const query_block *b, const real *weights, const row_layout *v, int64_t value_dim, int n_keys)
+{
+    multiply((product){ .c = b->now.out, .c_row = b->lanes,
+                        .start = b->fresh ? zero_row : b->now.out, .start_row = b->fresh ? 0 : b->lanes,
+                        .a = v->data, .a_row = 1, .a_term = v->position,
+                        .b = weights, .b_term = b->lanes, .terms = n_keys }, value_dim, b->vecs);
+}
+
+/* 1 if none of these values is NaN or infinite: x - x is 0 exactly then. */
+KERNEL int values_finite(const row_layout *v, int64_t value_dim, int n_keys)
+{
+    vf zero = v_zero();
+    for (int i = 0; i < n_keys; i++)
+        for (int64_t c = 0; c < value_dim; c += VL) {
+            vf x = v_load_first(v->data + i * v->position + c, (int)least(value_dim - c, VL));
+            zero = v_add(zero, v_sub(x, x));
+        }
+    return v_sum(zero) == 0;
+}
+
+/* mix_values when some are NaN or infinite: 0 * inf must not reach the lanes that a key is hidden from. Same bits, slower. */
+KERNEL void mix_visible(const query_block *b, const real *weights, const real *bias, const row_layout *v, int64_t value_dim, int n_keys)
+{
+    for (int64_t c = 0; c < value_dim; c++)
+        for (int64_t j = 0; j < b->lanes; j += VL) {
+            real *out = b->now.out + c * b->lanes + j;
+            vf sum = b->fresh ? v_zero() : v_load(out);
+            for (int i = 0; i < n_keys; i++) {
+                vb hidden = v_equal(v_load(bias + i * b->lanes + j), v_set1(HIDDEN));
+                vf value = v_set1(v->data[i * v->position + c]);
+                sum = v_select(hidden, sum, v_fma(value, v_load(weights + i * b->lanes + j), sum));
+            }
+            v_store(out, sum);
+        }
+}
+
+/* e^(a - b) as every weight and factor is computed. */
+INLINE vf exp_of_difference(vf a, vf b) { return v_exp2(v_mul(v_sub(a, b), v_set1(LOG2E))); }
+
+/* Raise the max of the lanes in `grown` to top, and shrink what they have summed so far. Other lanes: times exactly 1. */
+KERNEL void rescale_lanes(const query_block *b, int64_t lane, vf top, vb grown, int64_t value_dim)
+{
+    vf old = v_load(b->now.max + lane);
+    vf factor = v_select(grown, exp_of_difference(old, top), v_set1(1));
+    v_store(b->now.max + lane, v_select(grown, top, old));
+    v_store(b->now.sum + lane, v_mul(v_load(b->now.sum + lane), factor));
+    for (int64_t c = 0; c < value_dim; c++) {
+        real *out = b->now.out + c * b->lanes + lane;
+        v_store(out, v_mul(v_load(out), factor));
+    }
+}
+
+/* scores -> weights = e^(score - max), in place; adds them to the sums (online softmax, Milakov and Gimelshein 2018). The rescale is decided
+   per lane and block of keys. */
+INLINE void softmax_vecs(const query_block *b, real *scores, int n_keys, int64_t value_dim, const int vecs)
+{
+    const int64_t lanes = vecs * VL;
+    vf top[MAX_VECS], max[MAX_VECS], sum[MAX_VECS];
+    UNROLL for (int j = 0; j < vecs; j++)
+        top[j] = v_load(scores + j * VL);
+    for (int i = 1; i < n_keys; i++)
+        UNROLL for (int j = 0; j < vecs; j++)
+            top[j] = v_max(top[j], v_load(scores + i * lanes + j * VL));
+    UNROLL for (int j = 0; j < vecs; j++) {
+        vb grown = v_greater(top[j], v_add(v_load(b->now.max + j * VL), v_set1(SLACK)));
+        if (v_any(grown))
+            rescale_lanes(b, j * VL, top[j], grown, b->fresh ? 0 : value_dim);
+    }
+    UNROLL for (int j = 0; j < vecs; j++) {
+        max[j] = v_load(b->now.max + j * VL);
+        sum[j] = v_load(b->now.sum + j * VL);
+    }
+    for (int i = 0; i < n_keys; i++)
+        UNROLL for (int j = 0; j < vecs; j++) {
+            vf weight = exp_of_difference(v_load(scores + i * lanes + j * VL), max[j]);
+            sum[j] = v_add(sum[j], weight);
+            v_store(scores + i * lanes + j * VL, weight);
+        }
+    UNROLL for (int j = 0; j < vecs; j++)
+        v_store(b->now.sum + j * VL, sum[j]);
+}
+
+KERNEL void softmax_block(const query_block *b, real *scores, int n_keys, int64_t value_dim)
+{
+    switch (b->vecs) {
+    case 1: softmax_vecs(b, scores, n_keys, value_dim, 1); break;
+    case 2: softmax_vecs(b, scores, n_keys, value_dim, 2); break;
+    case 3: softmax_vecs(b, scores, n_keys, value_dim, 3); break;
+    case 4: softmax_vecs(b, scores, n_keys, value_dim, 4); break;
+    }
+}
+
+/* The keys [key, key + n_keys), whose K and V rows are k and v. finite: no V among them is NaN or infinite, or all of it is visible. */
+INLINE void attend_keys(query_block *b, const attn_sdpa_job *job, const workspace *w, const row_layout *k, const row_layout *v, int64_t key,
+                        int n_keys, int finite)
+{
+    int biased = needs_bias(b, job, key, n_keys);
+    score_keys(w->tile, b, b->q, k, job->dim, n_keys);
+    if (job->softcap > 0)
+        cap_scores(w->tile, (real)job->softcap, n_keys * b->lanes);
+    if (biased) {
+        make_bias(w, b, job, key, n_keys);
+        add_bias(w->tile, w->bias, n_keys * b->lanes);
+    }
+    softmax_block(b, w->tile, n_keys, job->value_dim);
+    if (job->drops_out)
+        drop_out(w->tile, b, job, key, n_keys);
+    if (biased && !finite)
+        mix_visible(b, w->tile, w->bias, v, job->value_dim, n_keys);
+    else
+        mix_values(b, w->tile, v, job->value_dim, n_keys);
+    b->fresh = 0;
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A block of query rows, lanes = rows. Nothing of K or V is packed for the products, and no operation crosses lanes, so that the bits of
+   a row do not depend on the rows around it. Here: how rows are brought into lanes and back, and what a lane knows of itself. */
+
+enum {
+    KEY_BLOCK = 128,          /* keys per softmax step; a multiple of every VL; 64..256 measure the same within 3 % */
+    PIECE = 8 * KEY_BLOCK,    /* keys with a max, sum and out of their own; counted from key 0 of the sequence */
+    BLOCK_LANES = QUERY_VECS * VL,
+    MAX_BLOCKS = BLOCK_LANES < 512 ? 512 / BLOCK_LANES : 1,
+    SWEEP_ROWS = MAX_BLOCKS * BLOCK_LANES, /* rows that pass over a key block before it leaves the cache: 4-6 % when L3 is busy */
+};
+#define LOG2E ((real)1.4426950408889634)
+#define HIDDEN (-(real)INFINITY)
+#define SLACK ((real)5) /* weights may reach e^SLACK before a lane is rescaled: about 1 % */
+
+/* What a lane knows about the keys of a piece (or of several, merged): out / sum would be its attention. */
+typedef struct lane_state {
+    real *out;       /* [value_dim][lanes] */
+    real *max, *sum; /* [lanes] */
+} lane_state;
+
+typedef struct query_block {
+    int64_t first;                       /* its first row */
+    int count, vecs;                     /* rows, and the vectors that hold them */
+    int64_t lanes;                       /* vecs * VL */
+    real *q;                             /* [dim][lanes], scaled */
+    int64_t *from, *to;                  /* [lanes] the keys from <= j < to that position and lengths allow */
+    int64_t min_from, max_from;          /* of those: below min_from all lanes see nothing, ... */
+    int64_t min_to, max_to;              /* ... in max_from <= j < min_to all see everything, from max_to on nothing */
+    lane_state now;                      /* of the current piece of keys */
+    lane_state total;                    /* of the pieces before it */
+    int pieces;                          /* how many those are */
+    int fresh;                           /* nothing of the current piece has been mixed in yet */
+} query_block;
+
+/* Memory that is used up between two steps, shared by all blocks of a thread. */
+typedef struct workspace {
+    real *tile, *bias; /* [KEY_BLOCK][BLOCK_LANES] */
+    real *rows;        /* [BLOCK_LANES][widest of KEY_BLOCK, dim, value_dim]: rows on their way into lanes or out */
+    real *k, *v;       /* [KEY_BLOCK][dim], [KEY_BLOCK][value_dim]: keys and values of another dtype or layout, converted */
+    real *raw_q;       /* [dim][BLOCK_LANES]: queries without the scale, for the scores stage */
+} workspace;
+
+/* Rows of reals with columns side by side: row r is head r % heads of position r / heads. */
+typedef struct row_layout {
+    const real *data;
+    int64_t position, head, heads;
+} row_layout;
+
+INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+INLINE int64_t greatest(int64_t a, int64_t b) { return a > b ? a : b; }
+INLINE int64_t round_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+
+INLINE int64_t row_offset(const attn_rows *m, int64_t heads, int64_t r)
+{
+    return heads == 1 ? r * m->position : r / heads * m->position + r % heads * m->head;
+}
+INLINE const real *layout_row(const row_layout *l, int64_t r)
+{
+    return l->data + (l->heads == 1 ? r * l->position : r / l->heads * l->position + r % l->heads * l->head);
+}
+
+INLINE int is_direct(const attn_rows *m, int64_t columns) { return m->dtype == REAL_DTYPE && (m->column == 1 || columns <= 1); }
+
+/* dst[c] = row c of a matrix of any float dtype, c < n. Finite values beyond the range of real become the greatest real of their sign: only
+   a stored infinity is one. */
+KERNEL void convert_row(real *dst, const attn_rows *m, int64_t offset, int64_t n)
+{
+    const int64_t step = m->column;
+    switch (m->dtype) {
+    case ATTN_F32:
+        for (int64_t c = 0; c < n; c++)
+            dst[c] = ((const float *)m->data)[offset + c * step];
+        break;
+    case ATTN_F16:
+        for (int64_t c = 0; c < n; c++)
+            dst[c] = attn_float_of_f16(((const uint16_t *)m->data)[offset + c * step]);
+        break;
+    case ATTN_BF16:
+        for (int64_t c = 0; c < n; c++)
+            dst[c] = attn_float_of_bf16(((const uint16_t *)m->data)[offset + c * step]);
+        break;
+    default:
+        for (int64_t c = 0; c < n; c++) {
+            double x = ((const double *)m->data)[offset + c * step];
+            dst[c] = x - x != 0 ? (real)x : x > REAL_MAX ? REAL_MAX : x < -REAL_MAX ? -REAL_MAX : (real)x;
+        }
+    }
+}
+
+/* Rows [first, first + n) as reals side by side: where they are if they are so, else converted into `memory`. */
+INLINE row_layout as_reals(const attn_rows *m, int64_t heads, int64_t first, int64_t n, int64_t columns, real *memory)
+{
+    if (is_direct(m, columns)) {
+        const real *data = m->data;
+        if (heads == 1)
+            return (row_layout){ data + first * m->position, m->position, 0, 1 };
+        if (first % heads == 0)
+            return (row_layout){ data + first / heads * m->position, m->position, m->head, heads };
+    }
+    for (int64_t i = 0; i < n; i++)
+        convert_row(memory + i * columns, m, row_offset(m, heads, first + i), columns);
+    return (row_layout){ memory, columns, 0, 1 };
+}
+
+/* dst[col][row] = src[row][col] * factor for row < rows, 0 for rows <= row < lanes. dst has room for round_up(cols, VL) rows. */
+KERNEL void rows_to_lanes(real *dst, int64_t lanes, const row_layout *src, int rows, int64_t cols, real factor)
+{
+    for (int row = 0; row < lanes; row += VL)
+        for (int64_t col = 0; col < cols; col += VL) {
+            vf r[VL];
+            if (row + VL <= rows && col + VL <= cols)
+                UNROLL for (int i = 0; i < VL; i++)
+                    r[i] = v_load(layout_row(src, row + i) + col);
+            else
+                UNROLL for (int i = 0; i < VL; i++)
+                    r[i] = row + i < rows ? v_load_first(layout_row(src, row + i) + col, (int)least(cols - col, VL)) : v_zero();
+            v_transpose(r);
+            UNROLL for (int i = 0; i < VL; i++)
+                v_store(dst + (col + i) * lanes + row, v_mul(r[i], v_set1(factor)));
+        }
+}
+
+/* dst[row][col] = src[col][row] * factor[row]. The + 0 makes every zero +0: a hidden key of weight 0 turns a -0 into +0, and how many such
+   keys a row meets depends on its neighbours. Any NaN becomes the one NaN: which operand's bits x86 passes on is the compiler's choice. */
+KERNEL void lanes_to_rows(real *dst, const attn_rows *to, int64_t heads, int64_t first, const real *src, int64_t lanes, const real *factor,
+                          int rows, int64_t cols)
+{
+    for (int row = 0; row < rows; row += VL)
+        for (int64_t col = 0; col < cols; col += VL) {
+            vf r[VL];
+            UNROLL for (int i = 0; i < VL; i++)
+                r[i] = v_fma(v_load(src + (col + i) * lanes + row), v_load(factor + row), v_zero());
+            UNROLL for (int i = 0; i < VL; i++)
+                r[i] = v_select(v_equal(r[i], r[i]), r[i], v_set1((real)NAN));
+            v_transpose(r);
+            UNROLL for (int i = 0; i < VL; i++)
+                if (row + i < rows)
+                    v_store_first(dst + row_offset(to, heads, first + row + i) + col, r[i], (int)least(cols - col, VL));
+        }
+}
+
+/* Writes the rows of the block to the output, whatever its dtype and strides. */
+INLINE void store_output(const attn_sdpa_job *job, const workspace *w, const query_block *b, const real *out, const real *factor)
+{
+    const int64_t columns = job->value_dim;
+    if (is_direct(&job->out, columns)) {
+        lanes_to_rows(job->out.data, &job->out, job->heads, b->first, out, b->lanes, factor, b->count, columns);
+        return;
+    }
+    attn_rows plain = { .position = columns };
+    lanes_to_rows(w->rows, &plain, 1, 0, out, b->lanes, factor, b->count, columns);
+    for (int row = 0; row < b->count; row++) {
+        int64_t at = row_offset(&job->out, job->heads, b->first + row);
+        for (int64_t c = 0; c < columns; c++)
+            attn_store_float(job->out.data, job->out.dtype, at + c * job->out.column, w->rows[row * columns + c]);
+    }
+}
+
+INLINE int64_t lane_position(const attn_sdpa_job *job, const query_block *b, int lane)
+{
+    return job->offset + (b->first + lane) / job->heads;
+}
+
+/* The keys that each lane's position, window and lengths allow. Lanes beyond the last row repeat it. */
+KERNEL void set_bounds(query_block *b, const attn_sdpa_job *job)
+{
+    b->min_from = b->min_to = INT64_MAX;
+    b->max_from = b->max_to = 0;
+    for (int lane = 0; lane < b->lanes; lane++) {
+        int last = lane < b->count ? lane : b->count - 1;
+        int64_t position = lane_position(job, b, last);
+        int64_t from = greatest(0, position - job->left), to = least(job->kv_len, position + least(job->right, ATTN_FAR) + 1);
+        if ((b->first + last) / job->heads >= job->q_len || to <= from) { /* sees nothing: no tile is wholly seen by the block */
+            from = to = 0;
+            b->max_from = INT64_MAX;
+        } else {
+            b->min_from = least(b->min_from, from);
+            b->max_from = greatest(b->max_from, from);
+            b->max_to = greatest(b->max_to, to);
+        }
+        b->min_to = least(b->min_to, to);
+        b->from[lane] = from;
+        b->to[lane] = to;
+    }
+}
+
+INLINE real *place_state(lane_state *s, real *memory, int64_t lanes, int64_t value_dim)
+{
+    s->out = memory;
+    s->max = s->out + round_up(value_dim, VL) * lanes;
+    s->sum = s->max + lanes;
+    return s->sum + lanes;
+}
+
+/* Bytes of a block as wide as they come; a multiple of 64. */
+INLINE int64_t block_bytes(int64_t dim, int64_t value_dim)
+{
+    int64_t reals = round_up(dim, VL) + 2 * (round_up(value_dim, VL) + 2);
+    return round_up(BLOCK_LANES * (reals * (int64_t)sizeof(real) + 2 * (int64_t)sizeof(int64_t)), 64);
+}
+
+/* A block of the rows [first, end), as many as fit, in block_bytes of memory. */
+INLINE void start_block(query_block *b, const attn_sdpa_job *job, const workspace *w, int64_t first, int64_t end, void *memory)
+{
+    int64_t left = end - first;
+    *b = (query_block){ .first = first, .vecs = (int)least((left + VL - 1) / VL, QUERY_VECS), .from = memory };
+    b->lanes = b->vecs * VL;
+    b->count = (int)least(left, b->lanes);
+    b->to = b->from + b->lanes;
+    b->q = (real *)(b->to + b->lanes);
+    real *rest = place_state(&b->now, b->q + round_up(job->dim, VL) * b->lanes, b->lanes, job->value_dim);
+    place_state(&b->total, rest, b->lanes, job->value_dim);
+    row_layout q = as_reals(&job->q, job->heads, first, b->count, job->dim, w->rows);
+    rows_to_lanes(b->q, b->lanes, &q, b->count, job->dim, (real)job->scale);
+    set_bounds(b, job);
+}

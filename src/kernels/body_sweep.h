@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocks of rows swept over the keys. The keys are cut in pieces at multiples of PIECE from key 0, whatever the call; each piece has a max,
+   sum and out of its own, and pieces are merged in order. A piece or key block that hides all its keys from a row changes nothing in it. */
+
+/* Before the first key of a piece. The first mix of a piece overwrites out. */
+INLINE void start_piece(query_block *b)
+{
+    for (int64_t lane = 0; lane < b->lanes; lane += VL) {
+        v_store(b->now.max + lane, v_set1(LOWEST));
+        v_store(b->now.sum + lane, v_zero());
+    }
+    b->fresh = 1;
+}
+
+/* total += now, both scaled to the greater max */
+KERNEL void merge_lanes(lane_state total, lane_state now, int64_t lanes, int64_t value_dim)
+{
+    for (int64_t lane = 0; lane < lanes; lane += VL) {
+        vf a = v_load(total.max + lane), b = v_load(now.max + lane), max = v_max(a, b);
+        vf a_factor = exp_of_difference(a, max), b_factor = exp_of_difference(b, max);
+        v_store(total.max + lane, max);
+        v_store(total.sum + lane, v_fma(v_load(now.sum + lane), b_factor, v_mul(v_load(total.sum + lane), a_factor)));
+        for (int64_t c = 0; c < value_dim; c++) {
+            int64_t i = c * lanes + lane;
+            v_store(total.out + i, v_fma(v_load(now.out + i), b_factor, v_mul(v_load(total.out + i), a_factor)));
+        }
+    }
+}
+
+/* The first piece becomes the total as it is. */
+INLINE void end_piece(query_block *b, int64_t value_dim)
+{
+    if (b->fresh)
+        return;
+    if (b->pieces++ == 0) {
+        lane_state other = b->total;
+        b->total = b->now;
+        b->now = other;
+    } else {
+        merge_lanes(b->total, b->now, b->lanes, value_dim);
+    }
+}
+
+/* A sink joins the denominator: total.max and total.sum take it in, and what out must be multiplied by to follow is returned in factor.
+   A row past q_len is no row and has no sink. */
+INLINE void add_sinks(const query_block *b, const attn_sdpa_job *job, real *factor)
+{
+    for (int lane = 0; lane < b->lanes; lane++) {
+        int64_t row = b->first + least(lane, b->count - 1);
+        factor[lane] = row / job->heads < job->q_len ? (real)job->sinks[row % job->heads] : HIDDEN;
+    }
+    for (int64_t lane = 0; lane < b->lanes; lane += VL) {
+        vf sink = v_load(factor + lane), old = v_load(b->total.max + lane), max = v_max(old, sink);
+        vf shrink = exp_of_difference(old, max);
+        v_store(b->total.max + lane, max);
+        v_store(b->total.sum + lane, v_fma(v_load(b->total.sum + lane), shrink, exp_of_difference(sink, max)));
+        v_store(factor + lane, shrink);
+    }
+}
+
+/* out / sum. A sum of 0 is a row that sees nothing, output 0, or only scores of -inf, output NaN: the inverse is kept in factor. */
+INLINE void finish_block(query_block *b, const attn_sdpa_job *job, const workspace *w)
+{
+    lane_state t = b->total;
+    real *factor = b->now.sum;
+    if (b->pieces == 0) {
+        for (int64_t i = 0; i < job->value_dim * b->lanes; i += VL)
+            v_store(t.out + i, v_zero());
+        for (int64_t lane = 0; lane < b->lanes; lane += VL) {
+            v_store(t.max + lane, v_set1(LOWEST));
+            v_store(t.sum + lane, v_zero());
+        }
+    }
+    for (int64_t lane = 0; lane < b->lanes; lane += VL)
+        v_store(factor + lane, v_set1(1));
+    if (job->sinks)
+        add_sinks(b, job, factor);
+    for (int64_t lane = 0; lane < b->lanes; lane += VL) {
+        vf sum = v_load(t.sum + lane);
+        v_store(factor + lane, v_select(v_equal(sum, v_zero()), v_zero(), v_div(v_load(factor + lane), sum)));
+    }
+    for (int lane = 0; lane < b->count; lane++)
+        if (t.sum[lane] == 0 && sees_any(w, b, job, lane))
+            factor[lane] = (real)NAN;
+    store_output(job, w, b, t.out, factor);
+    if (job->lse.data)
+        for (int lane = 0; lane < b->count; lane++)
+            ((real *)job->lse.data)[row_offset(&job->lse, job->heads, b->first + lane)] = (real)attn_log_sum(t.max[lane], t.sum[lane]);
+}
+
+/* The keys [key, end) of one piece, for all blocks. */
+INLINE void attend_piece(query_block *block, int n, const attn_sdpa_job *job, const workspace *w, int64_t key, int64_t end)
+{
+    for (int i = 0; i < n; i++)
+        start_piece(&block[i]);
+    for (; key < end; key += KEY_BLOCK) {
+        int biased = 0, n_keys = 0;
+        for (int i = 0; i < n; i++) {
+            int seen = keys_in_reach(&block[i], key, end);
+            n_keys = (int)greatest(n_keys, seen);
+            biased |= seen && needs_bias(&block[i], job, key, seen);
+        }
+        if (n_keys == 0)
+            continue;
+        row_layout k = as_reals(&job->k, 1, key, n_keys, job->dim, w->k), v = as_reals(&job->v, 1, key, n_keys, job->value_dim, w->v);
+        int finite = !biased || values_finite(&v, job->value_dim, n_keys);
+        for (int i = 0; i < n; i++) {
+            int seen = keys_in_reach(&block[i], key, end);
+            if (seen)
+                attend_keys(&block[i], job, w, &k, &v, key, seen, finite);
+        }
+    }
+}
+
+static int64_t sdpa_unit(void) { return SWEEP_ROWS; }
+
+/* The reals of each array of the workspace, in its order. */
+INLINE int64_t tile_reals(void) { return KEY_BLOCK * BLOCK_LANES; }
+INLINE int64_t rows_reals(const attn_sdpa_job *job)
+{
+    return BLOCK_LANES * greatest(KEY_BLOCK, greatest(round_up(job->dim, VL), round_up(job->value_dim, VL)));
+}
+INLINE int64_t raw_q_reals(const attn_sdpa_job *job) { return BLOCK_LANES * round_up(job->dim, VL); }
+INLINE int64_t workspace_bytes(const attn_sdpa_job *job)
+{
+    int64_t reals = 2 * tile_reals() + rows_reals(job) + raw_q_reals(job) + KEY_BLOCK * (job->dim + job->value_dim);
+    return round_up(reals * (int64_t)sizeof(real), 64);
+}
+
+static int64_t sdpa_scratch(const attn_sdpa_job *job)
+{
+    return workspace_bytes(job) + MAX_BLOCKS * block_bytes(job->dim, job->value_dim);
+}
+
+INLINE workspace workspace_at(const attn_sdpa_job *job, void *scratch)
+{
+    workspace w = { .tile = scratch };
+    w.bias = w.tile + tile_reals();
+    w.rows = w.bias + tile_reals();
+    w.raw_q = w.rows + rows_reals(job);
+    w.k = w.raw_q + raw_q_reals(job);
+    w.v = w.k + KEY_BLOCK * job->dim;
+    return w;
+}
+
+/* Up to SWEEP_ROWS rows from `first` on; returns the first row after them. */
+INLINE int64_t sweep(const attn_sdpa_job *job, const workspace *w, int64_t first, int64_t end, char *memory)
+{
+    query_block block[MAX_BLOCKS];
+    int64_t from = INT64_MAX, to = 0;
+    int n = 0;
+    for (; n < MAX_BLOCKS && first < end; first += block[n++].count) {
+        start_block(&block[n], job, w, first, end, memory);
+        memory += block_bytes(job->dim, job->value_dim);
+        from = least(from, block[n].min_from);
+        to = greatest(to, block[n].max_to);
+    }
+    for (int64_t piece = from / PIECE * PIECE; piece < to; piece += PIECE) {
+        attend_piece(block, n, job, w, piece, least(job->n_keys, piece + PIECE));
+        for (int i = 0; i < n; i++)
+            end_piece(&block[i], job->value_dim);
+    }
+    for (int i = 0; i < n; i++) {
+        finish_block(&block[i], job, w);
+        if (wants_trace(job))
+            trace_block(&block[i], job, w);
+    }
+    return first;
+}
+
+static void sdpa_rows(const attn_sdpa_job *job, int64_t first, int64_t end, void *scratch)
+{
+    const workspace w = workspace_at(job, scratch);
+    char *memory = (char *)scratch + workspace_bytes(job);
+    while (first < end)
+        first = sweep(job, &w, first, end, memory);
+}

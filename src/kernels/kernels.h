@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernels: what an ISA level provides. Every algorithm has one body (body_*.h), compiled once per level and precision by the k_*.c files;
+   the only thing that leaves such a file is its table. X(return type, name, arguments) below is the one list: the struct, the tables and the
+   tests are made from it. */
+#ifndef ATTN_KERNELS_H
+#define ATTN_KERNELS_H
+#include <attn/attn.h>
+
+/* Farther than any key: an open window, and the limit of offsets and windows, so that positions can be added without overflow. */
+#define ATTN_FAR (INT64_C(1) << 61)
+
+/* Where the elements of one KV head's rows lie. A row is one query head at one position: row r is head r % heads of position r / heads.
+   Strides count elements; an axis along which all is equal has stride 0. */
+typedef struct attn_rows {
+    void *data; /* NULL: absent */
+    attn_dtype dtype;
+    int64_t position, head, column;
+} attn_rows;
+
+enum { ATTN_MAX_ADDED = 2 }; /* a float mask and a bias */
+
+/* Attention of `heads` query heads that share one KV head of one item. The kernel's `real` is float or double; by-products are real. */
+typedef struct attn_sdpa_job {
+    attn_rows q, k, v, out; /* of k and v only position and column are used */
+    int64_t heads, positions, n_keys;
+    int64_t dim, value_dim;
+    double scale, softcap;          /* softcap 0 = off */
+    int64_t offset;                 /* position of row i of the item: offset + i */
+    int64_t left, right;            /* keys visible before and after the position; ATTN_FAR = open. Causal: right is 0 at most */
+    int64_t kv_len, q_len;          /* keys from kv_len on are hidden; positions from q_len on see nothing */
+    attn_rows keep;                 /* bool or 0/1 integers [position][head][key] */
+    int keep_drops;                 /* true hides */
+    attn_rows added[ATTN_MAX_ADDED]; /* floats; a stored -inf hides */
+    const double *slopes, *sinks;   /* [heads]; NULL = none */
+
+    int drops_out;                  /* dropout is on */
+    double dropout;
+    uint64_t seed;
+    int64_t drop_batch, drop_head, drop_row; /* the generator's b; h and i of the first head and position */
+    attn_rows dropout_keep;         /* bool: which weights are kept, instead of the generator */
+
+    attn_rows lse, row_max, entropy;                   /* [position][head]; column unused */
+    attn_rows mass;                                    /* [head][key], zeroed by the caller: rows add to it in their order */
+    attn_rows scores, scaled, capped, masked, weights; /* [position][head][key] */
+    double average;                                    /* 0: weights are written; else they are added times this, in the order of heads */
+} attn_sdpa_job;
+
+/* C [rows][columns] = bias + A W over weights packed by linear_pack. A row's bits depend on nothing but the row. */
+typedef struct attn_linear_job {
+    const void *a; /* real [rows][terms], a_stride elements between rows */
+    void *c;       /* real [rows][columns], c_stride between rows */
+    const void *packed, *bias; /* bias real [columns], or NULL */
+    int64_t rows, terms, columns, a_stride, c_stride;
+} attn_linear_job;
+
+/* sdpa_rows     rows [first, end) of the job, all of their outputs. first is a multiple of sdpa_unit. scratch: sdpa_scratch bytes, 64-aligned.
+   sdpa_unit     rows that pass over the keys together: the smallest piece of work to hand to a thread
+   linear_size   bytes of the packed weights
+   linear_pack   packs W [terms][columns] (strides in elements; real): also zeroes the padding
+   linear        the product
+   peak          multiply-adds in registers only; returns the floating-point operations done. *sink keeps the compiler honest */
+#define ATTN_KERNELS(X)                                                                                                                    \
+    X(int64_t, sdpa_unit, (void))                                                                                                          \
+    X(int64_t, sdpa_scratch, (const attn_sdpa_job *job))                                                                                   \
+    X(void, sdpa_rows, (const attn_sdpa_job *job, int64_t first, int64_t end, void *scratch))                                              \
+    X(int64_t, linear_size, (int64_t terms, int64_t columns))                                                                              \
+    X(void, linear_pack, (void *packed, const void *w, int64_t row_stride, int64_t column_stride, int64_t terms, int64_t columns))         \
+    X(void, linear, (const attn_linear_job *job))                                                                                          \
+    X(double, peak, (int64_t rounds, double *sink))
+
+typedef struct attn_kernels {
+#define ATTN_KERNEL_MEMBER(ret, name, args) ret(*name) args;
+    ATTN_KERNELS(ATTN_KERNEL_MEMBER)
+#undef ATTN_KERNEL_MEMBER
+} attn_kernels;
+
+/* In src/core, so that a kernel file calls no libm: max + ln(sum), -inf for a sum of 0; and the entropy in nats of weights that add up to
+   `seen`, with spread = sum of weight * (max - score), when the softmax denominator is e^max * sum. */
+double attn_log_sum(double max, double sum);
+double attn_entropy(double seen, double spread, double sum);
+
+static inline int attn_dtype_is_byte(attn_dtype t) { return t == ATTN_BOOL || t == ATTN_I8 || t == ATTN_U8; }
+
+/* The tables that are built; which of them a CPU can run is src/cpu's to say. */
+extern const attn_kernels attn_kernels_scalar_f32, attn_kernels_scalar_f64;
+#if defined(__x86_64__)
+extern const attn_kernels attn_kernels_avx2_f32, attn_kernels_avx2_f64, attn_kernels_avx512_f32, attn_kernels_avx512_f64;
+#elif defined(__aarch64__)
+extern const attn_kernels attn_kernels_neon_f32, attn_kernels_neon_f64;
+#endif
+#endif

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* attn_mha: projections into heads, attention, the heads joined, the output projection. */
+#include "mha_weights.h"
+
+#include "../core/tensor.h"
+#include "../core/threads.h"
+#include "../kernels/convert.h"
+#include <string.h>
+
+enum { CHUNK_ROWS = 64 }; /* rows that a thread projects at a time */
+
+/* A batch of rows [items][rows][columns] of any float dtype and strides. */
+typedef struct row_batch {
+    void *data;
+    attn_dtype dtype;
+    int64_t items, rows, columns;
+    int64_t item_stride, row_stride, column_stride;
+} row_batch;
+
+static row_batch batch_of(const attn_tensor *t)
+{
+    int r = t->ndim - 2;
+    return (row_batch){ .data = t->data, .dtype = t->dtype, .items = r ? t->shape[0] : 1, .rows = t->shape[r], .columns = t->shape[r + 1],
+                        .item_stride = r ? t->stride[0] : 0, .row_stride = t->stride[r], .column_stride = t->stride[r + 1] };
+}
+
+static row_batch packed_batch(void *data, attn_dtype dtype, int64_t items, int64_t rows, int64_t columns)
+{
+    return (row_batch){ data, dtype, items, rows, columns, rows * columns, columns, 1 };
+}
+
+static int64_t element_of(const row_batch *b, int64_t row) { return row / b->rows * b->item_stride + row % b->rows * b->row_stride; }
+
+/* ---------------------------------------------------------------- projection ---- */
+
+typedef struct projection {
+    const attn_kernels *kernels;
+    const attn_mha_matrix *w;
+    row_batch from, to;
+    attn_dtype real; /* what is computed in */
+    char *scratch;
+    int64_t scratch_part;
+} projection;
+
+static int is_plain(const row_batch *b, attn_dtype real) { return b->dtype == real && (b->column_stride == 1 || b->columns == 1); }
+
+/* Rows [first, first + n) of all items as reals. They are where they are if that is plain; else copied to memory. */
+static const char *rows_as_reals(const row_batch *b, attn_dtype real, int64_t first, int64_t n, char *memory, int64_t *stride)
+{
+    const int64_t size = (int64_t)attn_dtype_size(real);
+    *stride = b->row_stride;
+    if (is_plain(b, real) && first / b->rows == (first + n - 1) / b->rows)
+        return (const char *)b->data + element_of(b, first) * size;
+    *stride = b->columns;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < b->columns; c++)
+            attn_store_float(memory, real, i * b->columns + c, attn_load_float(b->data, b->dtype, element_of(b, first + i) + c * b->column_stride));
+    return memory;
+}
+
+static void store_rows(const row_batch *b, attn_dtype real, int64_t first, int64_t n, const char *rows)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < b->columns; c++)
+            attn_store_float(b->data, b->dtype, element_of(b, first + i) + c * b->column_stride, attn_load_float(rows, real, i * b->columns + c));
+}
+
+static void project_chunk(void *user, int64_t chunk, int thread)
+{
+    const projection *p = user;
+    const int64_t size = (int64_t)attn_dtype_size(p->real), all = p->from.items * p->from.rows, first = chunk * CHUNK_ROWS;
+    const int64_t n = all - first < CHUNK_ROWS ? all - first : CHUNK_ROWS;
+    char *memory = p->scratch + thread * p->scratch_part, *result = memory + CHUNK_ROWS * p->from.columns * size;
+    attn_linear_job job = { .packed = p->w->packed, .bias = p->w->bias, .rows = n, .terms = p->w->terms, .columns = p->w->columns,
+                            .c = result, .c_stride = p->w->columns };
+    job.a = rows_as_reals(&p->from, p->real, first, n, memory, &job.a_stride);
+    int is_direct = is_plain(&p->to, p->real) && first / p->to.rows == (first + n - 1) / p->to.rows;
+    if (is_direct) {
+        job.c = (char *)p->to.data + element_of(&p->to, first) * size;
+        job.c_stride = p->to.row_stride;
+    }
+    p->kernels->linear(&job);
+    if (!is_direct)
+        store_rows(&p->to, p->real, first, n, result);
+}
+
+static attn_status project(attn_ctx *ctx, const attn_mha_weights *w, const attn_mha_matrix *m, row_batch from, row_batch to)
+{
+    const attn_dtype real = w->is_f64 ? ATTN_F64 : ATTN_F32;
+    const int64_t all = from.items * from.rows, chunks = (all + CHUNK_ROWS - 1) / CHUNK_ROWS;
+    projection p = { .kernels = w->is_f64 ? ctx->isa->f64 : ctx->isa->f32, .w = m, .from = from, .to = to, .real = real };
+    double flops = 2.0 * (double)all * (double)m->terms * (double)m->columns;
+    int threads = flops < 1e6 ? 1 : (int)ctx->threads;
+    if (all == 0 || m->columns == 0)
+        return ATTN_OK;
+    threads = chunks < threads ? (int)chunks : threads;
+    p.scratch_part = (CHUNK_ROWS * (m->terms + m->columns) * (int64_t)attn_dtype_size(real) + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+    attn_status status = attn_reserve(ctx, &ctx->scratch, p.scratch_part * threads);
+    p.scratch = ctx->scratch.data;
+    return status ? status : attn_parallel(ctx, threads, chunks, project_chunk, &p);
+}
+
+/* -------------------------------------------------------------------- checks ---- */
+
+typedef struct mha_call {
+    attn_ctx *ctx;
+    const attn_mha_weights *w;
+    const attn_tensor *x, *memory, *memory_v;
+    attn_tensor *out;
+    attn_mha_opts opts;
+    int64_t items, rows, keys;
+    attn_tensor q, k, v, z; /* the buffers of this call: [B,H,L,d] views, without B when x has rank 2 */
+} mha_call;
+
+static attn_status check_rows(const mha_call *c, const attn_tensor *t, const char *name, int64_t width, const char *of)
+{
+    char shape[ATTN_SHAPE_TEXT], x_shape[ATTN_SHAPE_TEXT];
+    attn_status status = attn_check_tensor(c->ctx, t, name);
+    if (status != ATTN_OK)
+        return status;
+    attn_shape_text(shape, t);
+    if (!attn_dtype_is_float(t->dtype))
+        return attn_fail(c->ctx, ATTN_E_DTYPE, "%s has dtype %s; f32, f64, f16 or bf16 is needed", name, attn_dtype_name(t->dtype));
+    if (t->ndim < 2 || t->ndim > 3 || t->ndim != c->x->ndim)
+        return attn_fail(c->ctx, ATTN_E_SHAPE, "%s has shape %s; [L,width] or [B,L,width] is needed, all of one rank (x has %s)", name, shape,
+                         attn_shape_text(x_shape, c->x));
+    if (t->shape[t->ndim - 1] != width)
+        return attn_fail(c->ctx, ATTN_E_SHAPE, "%s %s has width %lld but %s %lld", name, shape, (long long)t->shape[t->ndim - 1], of, (long long)width);
+    if (t->ndim == 3 && t->shape[0] != c->x->shape[0])
+        return attn_fail(c->ctx, ATTN_E_SHAPE, "%s %s has %lld batch items but x %s has %lld", name, shape, (long long)t->shape[0],
+                         attn_shape_text(x_shape, c->x), (long long)c->x->shape[0]);
+    return ATTN_OK;
+}
+
+static attn_status check_f64(const mha_call *c, const attn_tensor *t, const char *name)
+{
+    return t->dtype != ATTN_F64 || c->w->is_f64
+               ? ATTN_OK
+               : attn_fail(c->ctx, ATTN_E_DTYPE, "%s is f64 but the weights were prepared for f32; set ATTN_MHA_F64 in attn_mha_desc.flags", name);
+}
+
+static attn_status check_overlap(const mha_call *c)
+{
+    const attn_sdpa_opts none = { 0 }, *o = c->opts.sdpa ? c->opts.sdpa : &none;
+    const struct { const attn_tensor *t; const char *name; } outputs[] = { { c->out, "out" },      { c->opts.q, "q" }, { c->opts.k, "k" },
+                                                                           { c->opts.v, "v" }, { c->opts.z, "z" } },
+        others[] = { { c->x, "x" },        { c->memory, "memory" }, { c->memory_v, "memory_v" }, { o->mask, "mask" },     { o->bias, "bias" },
+                     { o->keep, "keep" },  { o->lse, "lse" },       { o->weights, "weights" },   { o->mass, "mass" },     { o->scores, "scores" },
+                     { o->scaled, "scaled" }, { o->capped, "capped" }, { o->masked, "masked" } };
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
+        if (!outputs[i].t)
+            continue;
+        if (!attn_tensor_is_injective(outputs[i].t))
+            return attn_fail(c->ctx, ATTN_E_ARG, "%s writes two elements to one place: a stride is 0 or too short for its shape", outputs[i].name);
+        for (size_t j = 0; j < i; j++)
+            if (outputs[j].t && !attn_tensors_disjoint(outputs[i].t, outputs[j].t))
+                return attn_fail(c->ctx, ATTN_E_ARG, "%s overlaps %s in memory; every output needs memory of its own", outputs[i].name, outputs[j].name);
+        for (size_t j = 0; j < sizeof others / sizeof *others; j++)
+            if (others[j].t && !attn_tensors_disjoint(outputs[i].t, others[j].t))
+                return attn_fail(c->ctx, ATTN_E_ARG, "%s overlaps %s in memory; an output needs memory of its own", outputs[i].name, others[j].name);
+    }
+    return ATTN_OK;
+}
+
+static attn_status check_stage(const mha_call *c, const attn_tensor *t, const attn_tensor *like, const char *name)
+{
+    char got[ATTN_SHAPE_TEXT], want[ATTN_SHAPE_TEXT];
+    if (!t)
+        return ATTN_OK;
+    attn_status status = attn_check_tensor(c->ctx, t, name);
+    if (status != ATTN_OK)
+        return status;
+    if (t->dtype != like->dtype)
+        return attn_fail(c->ctx, ATTN_E_DTYPE, "%s has dtype %s; %s is computed", name, attn_dtype_name(t->dtype), attn_dtype_name(like->dtype));
+    if (t->ndim != like->ndim || memcmp(t->shape, like->shape, (size_t)t->ndim * sizeof *t->shape))
+        return attn_fail(c->ctx, ATTN_E_SHAPE, "%s has shape %s; %s is needed", name, attn_shape_text(got, t), attn_shape_text(want, like));
+    return ATTN_OK;
+}
+
+static attn_status check_call(mha_call *c)
+{
+    const attn_mha_weights *w = c->w;
+    if (c->opts.flags)
+        return attn_fail(c->ctx, ATTN_E_ARG, "attn_mha_opts.flags is 0x%x; it must be 0", c->opts.flags);
+    if (w->isa != c->ctx->isa)
+        return attn_fail(c->ctx, ATTN_E_ARG, "the weights were prepared for ISA level %s but the context runs %s; prepare them with this context",
+                         w->isa->name, c->ctx->isa->name);
+    if (c->opts.sdpa && (c->opts.sdpa->cu_seqlens_q || c->opts.sdpa->cu_seqlens_k))
+        return attn_fail(c->ctx, ATTN_E_UNSUPPORTED, "packed input (cu_seqlens) is not defined for attn_mha; give a batch with kv_len and q_len");
+    attn_status status = attn_check_tensor(c->ctx, c->x, "x");
+    status = status ? status : check_rows(c, c->x, "x", w->q.terms, "w_q takes");
+    status = status ? status : check_rows(c, c->memory, "memory", w->k.terms, "w_k takes");
+    status = status ? status : check_rows(c, c->memory_v, "memory_v", w->v.terms, "w_v takes");
+    status = status ? status : check_f64(c, c->x, "x");
+    status = status ? status : check_f64(c, c->memory, "memory");
+    status = status ? status : check_f64(c, c->memory_v, "memory_v");
+    if (status != ATTN_OK)
+        return status;
+    int r = c->x->ndim - 2;
+    c->items = r ? c->x->shape[0] : 1;
+    c->rows = c->x->shape[r];
+    c->keys = c->memory->shape[r];
+    if (c->memory_v->shape[r] != c->keys)
+        return attn_fail(c->ctx, ATTN_E_SHAPE, "memory has %lld rows and memory_v %lld; K and V are rows of the same keys", (long long)c->keys,
+                         (long long)c->memory_v->shape[r]);
+    status = check_rows(c, c->out, "out", w->o.packed ? w->o.columns : w->heads * w->value_dim, w->o.packed ? "w_o gives" : "the joined heads have");
+    if (status == ATTN_OK && c->out->shape[r] != c->rows)
+        status = attn_fail(c->ctx, ATTN_E_SHAPE, "out has %lld rows but x has %lld", (long long)c->out->shape[r], (long long)c->rows);
+    return status ? status : check_overlap(c);
+}
+
+/* ---------------------------------------------------------------------- call ---- */
+
+/* A buffer [B,L,heads*dim] seen as [B,heads,L,dim]: the split into heads is this view (reshape, then transpose). */
+static attn_tensor split_view(const mha_call *c, void *data, int64_t rows, int64_t heads, int64_t dim)
+{
+    static const int32_t batched[] = { 0, 2, 1, 3 }, alone[] = { 1, 0, 2 };
+    const int64_t shape[] = { c->items, rows, heads, dim };
+    int skip = c->x->ndim == 2;
+    attn_tensor t = attn_tensor_of(data, c->w->is_f64 ? ATTN_F64 : ATTN_F32, 4 - skip, shape + skip);
+    return attn_tensor_permute(&t, skip ? alone : batched);
+}
+
+static attn_status place_buffers(mha_call *c)
+{
+    const attn_mha_weights *w = c->w;
+    const int64_t size = w->is_f64 ? 8 : 4;
+    int64_t q = 0, k = 0, v = 0, z = 0, all = 0;
+    if (__builtin_mul_overflow(c->items * c->rows, w->heads * w->dim * size, &q) || __builtin_mul_overflow(c->items * c->keys, w->kv_heads * w->dim * size, &k) ||
+        __builtin_mul_overflow(c->items * c->keys, w->kv_heads * w->value_dim * size, &v) ||
+        __builtin_mul_overflow(c->items * c->rows, w->heads * w->value_dim * size, &z) || __builtin_add_overflow(q, k, &all) ||
+        __builtin_add_overflow(all, v, &all) || __builtin_add_overflow(all, z, &all))
+        return attn_fail(c->ctx, ATTN_E_SHAPE, "x and the projections are too big: Q, K, V and the heads exceed 63 bits of bytes");
+    attn_status status = attn_reserve(c->ctx, &c->ctx->temporary, all);
+    if (status != ATTN_OK)
+        return status;
+    char *data = c->ctx->temporary.data;
+    c->q = split_view(c, data, c->rows, w->heads, w->dim);
+    c->k = split_view(c, data + q, c->keys, w->kv_heads, w->dim);
+    c->v = split_view(c, data + q + k, c->keys, w->kv_heads, w->value_dim);
+    c->z = split_view(c, data + q + k + v, c->rows, w->heads, w->value_dim);
+    status = check_stage(c, c->opts.q, &c->q, "q");
+    status = status ? status : check_stage(c, c->opts.k, &c->k, "k");
+    status = status ? status : check_stage(c, c->opts.v, &c->v, "v");
+    return status ? status : check_stage(c, c->opts.z, &c->z, "z");
+}
+
+/* to and from have one shape and one dtype. */
+static void copy_tensor(const attn_tensor *to, const attn_tensor *from)
+{
+    int64_t index[ATTN_MAX_DIMS] = { 0 };
+    for (int64_t n = to ? attn_tensor_count(to) : 0; n > 0; n--) {
+        int64_t a = 0, b = 0;
+        for (int i = 0; i < to->ndim; i++) {
+            a += index[i] * to->stride[i];
+            b += index[i] * from->stride[i];
+        }
+        attn_store_float(to->data, to->dtype, a, attn_load_float(from->data, from->dtype, b));
+        for (int i = to->ndim - 1; i >= 0 && ++index[i] == to->shape[i]; i--)
+            index[i] = 0;
+    }
+}
+
+static attn_status run_call(mha_call *c)
+{
+    const attn_mha_weights *w = c->w;
+    const attn_dtype real = w->is_f64 ? ATTN_F64 : ATTN_F32;
+    attn_status status = place_buffers(c);
+    status = status ? status : project(c->ctx, w, &w->q, batch_of(c->x), packed_batch(c->q.data, real, c->items, c->rows, w->q.columns));
+    status = status ? status : project(c->ctx, w, &w->k, batch_of(c->memory), packed_batch(c->k.data, real, c->items, c->keys, w->k.columns));
+    status = status ? status : project(c->ctx, w, &w->v, batch_of(c->memory_v), packed_batch(c->v.data, real, c->items, c->keys, w->v.columns));
+    status = status ? status : attn_sdpa(c->ctx, &c->z, &c->q, &c->k, &c->v, c->opts.sdpa);
+    if (status != ATTN_OK)
+        return status;
+    row_batch joined = packed_batch(c->z.data, real, c->items, c->rows, w->heads * w->value_dim), out = batch_of(c->out);
+    uint32_t threads = c->ctx->info.threads;
+    if (w->o.packed) {
+        status = project(c->ctx, w, &w->o, joined, out);
+        c->ctx->info.threads = threads > c->ctx->info.threads ? threads : c->ctx->info.threads;
+    } else if (c->items > 0 && c->rows > 0) {
+        store_rows(&out, real, 0, c->items * c->rows, joined.data);
+    }
+    copy_tensor(c->opts.q, &c->q);
+    copy_tensor(c->opts.k, &c->k);
+    copy_tensor(c->opts.v, &c->v);
+    copy_tensor(c->opts.z, &c->z);
+    return status;
+}
+
+attn_status attn_mha(attn_ctx *ctx, attn_tensor *out, const attn_mha_weights *w, const attn_tensor *x, const attn_tensor *memory,
+                     const attn_tensor *memory_v, const attn_mha_opts *opts)
+{
+    mha_call c = { .ctx = ctx, .w = w, .x = x, .memory = memory ? memory : x, .out = out };
+    if (!ctx)
+        return ATTN_E_ARG;
+    attn_begin(ctx);
+    if (!w || !x || !out)
+        return attn_fail(ctx, ATTN_E_ARG, "%s is NULL", !w ? "w" : !x ? "x" : "out");
+    c.memory_v = memory_v ? memory_v : c.memory;
+    attn_status status = attn_copy_struct(ctx, &c.opts, sizeof c.opts, opts, "attn_mha_opts");
+    status = status ? status : check_call(&c);
+    return status ? status : run_call(&c);
+}
