@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "commands.h"
+#include "finish.h"
+#include "json_out.h"
+#include "message.h"
+#include "setup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLES = 9, HEADS = 8, LENGTH = 2048, HEAD_DIM = 64 };
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, by_size);
+    return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
+}
+
+/* Numbers in [-1,1), the same on every machine (Knuth's 64-bit linear congruence). */
+static void fill(attn_tensor *t, uint64_t seed)
+{
+    float *x = t->data;
+    const int64_t count = tensor_count(t);
+    for (int64_t i = 0; i < count; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        x[i] = (float)((double)(seed >> 40) * 0x1p-23 - 1.0);
+    }
+}
+
+typedef struct measured {
+    double seconds, gflops, peak; /* medians; peak of all threads together */
+} measured;
+
+/* Peak and attention in turns, so that a clock that changes changes both. */
+static attn_status measure(session *s, attn_tensor t[4], measured *m)
+{
+    double seconds[SAMPLES], peak[SAMPLES];
+    attn_status status = attn_sdpa(s->ctx, &t[3], &t[0], &t[1], &t[2], NULL); /* warms up, allocates */
+    for (int i = 0; i < SAMPLES && status == ATTN_OK; i++) {
+        status = attn_measure_peak(s->ctx, ATTN_F32, &peak[i]);
+        session_begin(s);
+        if (status == ATTN_OK)
+            status = attn_sdpa(s->ctx, &t[3], &t[0], &t[1], &t[2], NULL);
+        seconds[i] = seconds_since(&s->start);
+    }
+    if (status != ATTN_OK)
+        return status;
+    m->seconds = median(seconds, SAMPLES);
+    m->peak = median(peak, SAMPLES) * attn_ctx_info(s->ctx).threads;
+    m->gflops = 4.0 * LENGTH * LENGTH * HEAD_DIM * HEADS / m->seconds * 1e-9;
+    return ATTN_OK;
+}
+
+static int print_text(const measured *m, const attn_info *info)
+{
+    printf("prefill  f32, %d heads, L = %d, d = %d, %s, %u thread%s, %s\n", HEADS, LENGTH, HEAD_DIM, info->isa, info->threads,
+           info->threads == 1 ? "" : "s", info->path);
+    printf("  attention  %8.2f GFLOP/s   (%.1f ms, median of %d)\n", m->gflops, 1e3 * m->seconds, SAMPLES);
+    printf("  peak       %8.2f GFLOP/s   (multiply-add, measured in turns with it)\n", m->peak);
+    printf("  share      %8.1f %%\n", 100 * m->gflops / m->peak);
+    return finish_stdout();
+}
+
+static int print_json(const measured *m, const attn_info *info)
+{
+    json j = json_begin_document("bench");
+    json_string(&j, "suite", "prefill");
+    json_begin(&j, "results", '[');
+    json_begin(&j, NULL, '{');
+    json_string(&j, "name", "prefill");
+    json_string(&j, "dtype", "f32");
+    json_int(&j, "heads", HEADS);
+    json_int(&j, "length", LENGTH);
+    json_int(&j, "head_dim", HEAD_DIM);
+    json_string(&j, "path", info->path);
+    json_string(&j, "isa", info->isa);
+    json_int(&j, "threads", info->threads);
+    json_int(&j, "samples", SAMPLES);
+    json_number(&j, "seconds", m->seconds, ATTN_F32);
+    json_number(&j, "gflops", m->gflops, ATTN_F32);
+    json_number(&j, "peak_gflops", m->peak, ATTN_F32);
+    json_number(&j, "share", m->gflops / m->peak, ATTN_F32);
+    json_end(&j, '}');
+    json_end(&j, ']');
+    return json_end_document(&j);
+}
+
+int cmd_bench(const options *o)
+{
+    session s;
+    options one = *o;
+    attn_tensor t[4] = {0};
+    measured m = {0};
+    const int64_t shape[] = {HEADS, LENGTH, HEAD_DIM};
+    if (opt_choice(o, OPT_SUITE) == -2)
+        return EXIT_TROUBLE;
+    if (!opt_given(o, OPT_THREADS))
+        one.value[OPT_THREADS] = "1";
+    int status = session_open(&s, &one);
+    if (status)
+        return status;
+    for (int i = 0; i < 4 && !status; i++) {
+        status = tensor_new(&t[i], "an array", ATTN_F32, 3, shape);
+        if (!status)
+            fill(&t[i], (uint64_t)i);
+    }
+    if (!status) {
+        session_begin(&s);
+        status = session_end(&s, measure(&s, t, &m));
+    }
+    const attn_info info = attn_ctx_info(s.ctx);
+    if (!status)
+        status = opt_given(o, OPT_JSON) ? print_json(&m, &info) : print_text(&m, &info);
+    for (int i = 0; i < 4; i++)
+        free(t[i].data);
+    session_close(&s);
+    return status;
+}

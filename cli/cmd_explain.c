@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "commands.h"
+#include "explain.h"
+#include "finish.h"
+#include "help.h"
+#include "message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --json and --npz: every stage of one call. */
+static int run_all(const explanation *e, const attn_sdpa_opts *opts)
+{
+    const options *o = e->s->o;
+    results r = {.o = o};
+    attn_sdpa_opts all = *opts;
+    attn_tensor *out;
+    int64_t shape[ATTN_MAX_DIMS];
+    const char *path = o->value[OPT_NPZ];
+    int status = explain_add_stages(e, &r, &all, path);
+    const int32_t ndim = part_shape(e->z, PART_OUTPUT, shape);
+    if (!status)
+        status = results_add(&r, "output", path, e->z->dtype, ndim, shape, true, &out);
+    if (!status)
+        status = results_open(&r, false);
+    session_begin(e->s);
+    if (!status)
+        status = session_end(e->s, attn_sdpa(e->s->ctx, out, &e->t->q, &e->t->k, &e->t->v, &all));
+    if (!status)
+        status = results_commit(&r);
+    if (!status && opt_given(o, OPT_JSON))
+        status = explain_print_json(e, &r);
+    results_close(&r);
+    return status;
+}
+
+static int explain_qkv(explanation *e, tokens *words, const attn_sdpa_opts *opts)
+{
+    const options *o = e->s->o;
+    char q[SHAPE_TEXT], k[SHAPE_TEXT], v[SHAPE_TEXT];
+    int status = explain_name(e, words);
+    if (!status && opt_given(o, OPT_CELL))
+        return explain_cell(e, o->value[OPT_CELL]);
+    if (!status && (opt_given(o, OPT_JSON) || opt_given(o, OPT_NPZ)))
+        status = run_all(e, opts);
+    if (status || opt_given(o, OPT_JSON))
+        return status;
+    printf("Q %s, K %s, V %s\n", tensor_shape_text(q, &e->t->q), tensor_shape_text(k, &e->t->k), tensor_shape_text(v, &e->t->v));
+    if (e->z->Hkv > 0 && e->z->Hkv != e->z->H && e->z->H % e->z->Hkv == 0) {
+        printf(explain_say(e->lang, W_SHARED_HEADS), (long long)(e->z->H / e->z->Hkv));
+        putchar('\n');
+    }
+    return explain_stages(e);
+}
+
+/* What is wrong with the arguments, in the library's own sentence. 0, or an exit code. */
+static int check(const explanation *e, bool ranks_fit)
+{
+    session *s = e->s;
+    row_numbers first = {.b = 0};
+    attn_tensor nothing = {.data = NULL};
+    if (e->opts->cu_seqlens_q || e->opts->cu_seqlens_k)
+        return trouble("attn explain does not take packed input (--cu-q, --cu-k); give one sequence as Q, K and V");
+    if (ranks_fit && (e->z->B == 0 || e->z->H == 0 || e->z->Lq == 0))
+        return trouble("there is no row to explain: Q has no element along its batch, head or row axis");
+    if (ranks_fit) {
+        const int status = row_collect(e, 0, 0, 0, &first);
+        row_free(&first);
+        return status;
+    }
+    const int status = tensor_new(&nothing, "output", ATTN_F32, e->t->q.ndim, e->t->q.shape);
+    const int refused = status ? status : session_end(s, attn_sdpa(s->ctx, &nothing, &e->t->q, &e->t->k, &e->t->v, e->opts));
+    free(nothing.data);
+    return refused;
+}
+
+static int explain_sdpa(const options *o)
+{
+    session s;
+    inputs in = {.o = o};
+    qkv t;
+    sizes z = {0};
+    attention_setup setup;
+    tokens words = {.count = 0};
+    explanation e = {.s = &s, .t = &t, .z = &z, .opts = &setup.opts};
+    int status = session_open(&s, o);
+    if (status)
+        return status;
+    status = explain_settings(o, &e, &words);
+    if (!status)
+        status = read_qkv(&in, &t);
+    if (!status)
+        status = setup_attention(&setup, &in);
+    if (!status)
+        status = check(&e, sizes_of(&z, &t, false));
+    if (!status)
+        status = explain_qkv(&e, &words, &setup.opts);
+    if (!status)
+        status = finish_stdout();
+    tokens_free(&words);
+    inputs_close(&in);
+    session_close(&s);
+    return status;
+}
+
+static int print_page(const char *word)
+{
+    if (strcmp(word, "--version") == 0)
+        printf("attn %s\n", attn_version());
+    else
+        help_verb(stdout, verb_find("explain"));
+    return finish_stdout();
+}
+
+static const verb_desc kinds[] = {
+    {"explain sdpa", VERB_EXPLAIN_SDPA, "explain sdpa Q K V [--cell B,H,I[,J]] [options]", NULL, NULL, NULL, 1, 3},
+    {"explain mha", VERB_EXPLAIN_MHA, "explain mha X WEIGHTS --heads H [--cell B,H,I[,J]] [options]", NULL, NULL, NULL, 2, 2},
+    {"explain split", VERB_EXPLAIN_SPLIT, "explain split X --heads H [options]", NULL, NULL, NULL, 1, 1},
+};
+
+int cmd_explain(int argc, char **argv)
+{
+    static int (*const commands[])(const options *) = {explain_sdpa, explain_mha, explain_split};
+    options o = {.operands = 0};
+    if (argc == 0)
+        return trouble("attn explain needs to know what: attn explain sdpa|mha|split; see attn explain --help");
+    if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0 || strcmp(argv[0], "--version") == 0)
+        return print_page(argv[0]);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (strcmp(argv[0], kinds[i].name + strlen("explain ")) != 0)
+            continue;
+        const int status = options_parse(&o, &kinds[i], argc - 1, argv + 1);
+        if (status)
+            return status;
+        if (opt_given(&o, OPT_HELP) || opt_given(&o, OPT_VERSION))
+            return print_page(opt_given(&o, OPT_HELP) ? "--help" : "--version");
+        return commands[i](&o);
+    }
+    return trouble("attn explain knows sdpa, mha and split, and was given %s; for example: attn explain sdpa Q K V", argv[0]);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attention.h"
+#include "commands.h"
+#include "message.h"
+
+/* Q, K and V are read: the outputs, the call, the files. */
+static int run(session *s, results *r, const qkv *t, attn_sdpa_opts *opts)
+{
+    sizes z;
+    attn_tensor *out;
+    int64_t shape[ATTN_MAX_DIMS];
+    const attn_dtype dtype = output_dtype(s->o, t->q.dtype);
+    if (!dtype)
+        return EXIT_TROUBLE;
+    if (!sizes_of(&z, t, opts->cu_seqlens_q != NULL)) { /* the library knows what is wrong with the ranks */
+        const int status = results_add(r, "output", NULL, dtype, t->q.ndim, t->q.shape, false, &out);
+        session_begin(s);
+        return status ? status : session_end(s, attn_sdpa(s->ctx, out, &t->q, &t->k, &t->v, opts));
+    }
+    const int32_t ndim = part_shape(&z, PART_OUTPUT, shape);
+    int status = results_add(r, "output", s->o->value[OPT_OUTPUT], dtype, ndim, shape, !z.packed, &out);
+    if (!status)
+        status = want_results(r, &z, opts, NULL, 0);
+    if (!status)
+        status = results_open(r, true);
+    if (status)
+        return status;
+    session_begin(s);
+    status = session_end(s, attn_sdpa(s->ctx, out, &t->q, &t->k, &t->v, opts));
+    return status ? status : results_write(r, s);
+}
+
+int cmd_sdpa(const options *o)
+{
+    session s;
+    inputs in = {.o = o};
+    results r = {.o = o};
+    qkv t;
+    attention_setup setup;
+    int status = session_open(&s, o);
+    if (status)
+        return status;
+    status = read_qkv(&in, &t);
+    if (!status)
+        status = setup_attention(&setup, &in);
+    if (!status)
+        status = run(&s, &r, &t, &setup.opts);
+    results_close(&r);
+    inputs_close(&in);
+    session_close(&s);
+    return status;
+}

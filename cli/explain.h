@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parts of `attn explain` share. */
+#ifndef ATTN_CLI_EXPLAIN_H
+#define ATTN_CLI_EXPLAIN_H
+
+#include "attention.h"
+#include "explain_words.h"
+#include "table.h"
+#include "tokens.h"
+
+/* One attention and how it is to be told. */
+typedef struct explanation {
+    session *s;
+    const qkv *t;
+    const sizes *z;
+    const attn_sdpa_opts *opts;
+    explain_lang lang;
+    int round; /* -1: not given */
+    const char *const *row_names, *const *key_names; /* of --tokens, or NULL */
+} explanation;
+
+enum { STAGE_SCORES, STAGE_SCALED, STAGE_CAPPED, STAGE_MASKED, STAGE_WEIGHTS, STAGE_COUNT };
+extern const char *const explain_stage_name[STAGE_COUNT];
+
+enum { HIDDEN_BITS = 6 };
+/* The options that hide a key, in the order of ATTN_HIDDEN_*. */
+extern const char *const explain_hidden_name[HIDDEN_BITS];
+
+/* Every number of row i of head h of batch item b. */
+typedef struct row_numbers {
+    int64_t b, h, i;
+    double *stage[STAGE_COUNT]; /* [Lk] each */
+    double *output;             /* [d_v] */
+    uint8_t *hidden;            /* [Lk]: ATTN_HIDDEN_* */
+    attn_row row;               /* what attn_explain_cell sets; its tensors are gone */
+} row_numbers;
+
+/* 0, or an exit code after a message. Free in either case. */
+int row_collect(const explanation *e, int64_t b, int64_t h, int64_t i, row_numbers *r);
+void row_free(row_numbers *r);
+
+/* --round, --lang and --tokens. 0, or an exit code after a message. */
+int explain_settings(const options *o, explanation *e, tokens *words);
+/* Names rows and keys by the words where their counts are equal. */
+int explain_name(explanation *e, const tokens *words);
+
+/* The stages of every head that is shown. */
+int explain_stages(const explanation *e);
+/* --cell. */
+int explain_cell(const explanation *e, const char *place);
+/* The softmax of one row written out, with and without its maximum taken off. */
+void explain_hand_sum(const explanation *e, const row_numbers *r);
+
+/* "1", or "1 (am)" with names; returns out. */
+enum { NAME_TEXT = 64 };
+const char *explain_place(char out[NAME_TEXT], const char *const *names, int64_t at);
+/* A number for running text: `decimals` of --round, else the given number of them. */
+const char *explain_number(char out[CELL_TEXT], const explanation *e, int decimals, double value);
+/* The words for the bits of why a key is hidden: "causal, kv-len". */
+const char *explain_why_short(char out[NAME_TEXT], uint8_t hidden);
+/* "formula = name", the shapes, and a line of words. */
+void explain_heading(const char *formula, const char *shapes, const char *line);
+/* True when the options hide a key or add to a score. */
+bool explain_masks(const attn_sdpa_opts *opts);
+/* Writes "0.5 = 1/sqrt(4)" or "0.5 as given". */
+bool explain_default_scale(const explanation *e);
+
+/* Every stage of the attention into r, under the names of the contract, at path (NULL: for --json only); opts gets the tensors. The output
+   is not among them. */
+int explain_add_stages(const explanation *e, results *r, attn_sdpa_opts *opts, const char *path);
+/* What --json prints: the settings, and every result as a stage with its formula. */
+int explain_print_json(const explanation *e, const results *r);
+
+/* attn explain split. */
+int explain_split(const options *o);
+/* attn explain mha. */
+int explain_mha(const options *o);
+#endif

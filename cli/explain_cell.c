@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One row with every number, and one key of it with its whole arithmetic. */
+#include "explain.h"
+#include "json_out.h"
+#include "message.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TERMS = 6 };
+
+typedef struct place {
+    int64_t b, h, i, j; /* j = -1: no key */
+} place;
+
+static int read_place(const sizes *z, const char *text, place *p)
+{
+    const char *at = text;
+    int64_t *const number[] = {&p->b, &p->h, &p->i, &p->j};
+    const int64_t limit[] = {z->B, z->H, z->Lq, z->Lk};
+    static const char *const names[] = {"batch items", "heads", "rows", "keys"};
+    int count = 0;
+    p->j = -1;
+    while (count < 4 && parse_int(at, number[count], &at)) {
+        count++;
+        if (*at != ',')
+            break;
+        at++;
+    }
+    if (count < 3 || *at)
+        return trouble("--cell is %s, and must be B,H,I or B,H,I,J: batch item, head, row and key, counted from 0", text);
+    for (int k = 0; k < count; k++)
+        if (*number[k] < 0 || *number[k] >= limit[k])
+            return trouble("--cell is %s, and there are %lld %s, counted from 0: (B,H,Lq,Lk) is (%lld,%lld,%lld,%lld)", text,
+                           (long long)limit[k], names[k], (long long)z->B, (long long)z->H, (long long)z->Lq, (long long)z->Lk);
+    return EXIT_DONE;
+}
+
+/* --- the table of the keys --- */
+
+typedef struct key_table {
+    const explanation *e;
+    const row_numbers *r;
+} key_table;
+
+enum { COL_SCORES, COL_SCALED, COL_CAPPED, COL_MASKED, COL_POWER, COL_WEIGHTS, COL_WHY, COL_COUNT };
+
+static double key_value(const void *data, int64_t j, int64_t column)
+{
+    const key_table *t = data;
+    if (column < COL_POWER)
+        return t->r->stage[column][j];
+    return column == COL_POWER ? exp(t->r->stage[STAGE_MASKED][j] - t->r->row.row_max) : t->r->stage[STAGE_WEIGHTS][j];
+}
+
+/* Each cell in its own style: the columns have different units. */
+static bool key_word(const void *data, int64_t j, int64_t column, char out[CELL_TEXT])
+{
+    const key_table *t = data;
+    char why[NAME_TEXT];
+    const uint8_t hidden = t->r->hidden[j];
+    if (column == COL_WHY)
+        snprintf(out, CELL_TEXT, "%s", explain_why_short(why, hidden));
+    else if (hidden && column >= COL_MASKED)
+        strcpy(out, "x");
+    else
+        explain_number(out, t->e, 4, key_value(data, j, column));
+    return true;
+}
+
+static void print_keys(const explanation *e, const row_numbers *r)
+{
+    enum { LABEL = 32 };
+    static const char *const columns[COL_COUNT] = {"scores", "scaled", "capped", "masked", "e^(masked-max)", "weights", "hidden by"};
+    const key_table t = {e, r};
+    const int64_t count = e->z->Lk;
+    char(*labels)[NAME_TEXT] = need_memory((size_t)count * sizeof *labels);
+    const char **names = need_memory((size_t)count * sizeof *names);
+    for (int64_t j = 0; j < count; j++) {
+        char place_name[NAME_TEXT];
+        snprintf(labels[j], LABEL, "%s %s", explain_say(e->lang, W_KEY), explain_place(place_name, e->key_names, j));
+        names[j] = labels[j];
+    }
+    const bool any_hidden = r->row.visible < count;
+    table_print(stdout,
+                &(matrix){.rows = count, .cols = any_hidden ? COL_COUNT : COL_WHY, .value = key_value, .word = key_word, .data = &t,
+                          .row_names = names, .col_names = columns, .round = e->round},
+                4);
+    free(names);
+    free(labels);
+}
+
+/* --- one key --- */
+
+static double q_at(const explanation *e, const row_numbers *r, int64_t c)
+{
+    const int64_t index[4] = {r->b, r->h, r->i, c};
+    return tensor_value(&e->t->q, index + 4 - e->z->rank);
+}
+
+static double kv_at(const explanation *e, const attn_tensor *t, const row_numbers *r, int64_t j, int64_t c)
+{
+    const int64_t index[4] = {r->b, r->row.kv_head, j, c};
+    return tensor_value(t, index + 4 - e->z->rank);
+}
+
+/* "0 x 1 + 1 x 1 + ... = 2" */
+static void print_dot(const explanation *e, const row_numbers *r, int64_t j)
+{
+    char a[CELL_TEXT], b[CELL_TEXT];
+    const int64_t d = e->z->d;
+    printf("    scores  = q . k = ");
+    for (int64_t c = 0; c < d; c++) {
+        if (d > TERMS && c == TERMS - 2) {
+            printf(" + ...");
+            c = d - 1;
+        }
+        printf("%s%s x %s", c ? " + " : "", explain_number(a, e, 4, q_at(e, r, c)), explain_number(b, e, 4, kv_at(e, &e->t->k, r, j, c)));
+    }
+    printf("%s = %s\n", d ? "" : "0", explain_number(a, e, 4, r->stage[STAGE_SCORES][j]));
+}
+
+static void print_why(const explanation *e, const row_numbers *r, int64_t j)
+{
+    for (int bit = 0; bit < HIDDEN_BITS; bit++)
+        if (r->hidden[j] >> bit & 1) {
+            printf("    ");
+            printf(explain_say(e->lang, (explain_word)(W_WHY_MASK + bit)), (long long)j, (long long)r->row.position);
+            putchar('\n');
+        }
+    printf("    %s\n", explain_say(e->lang, W_KEY_NOTHING));
+}
+
+/* "weight x (0, 10, ...) = (0, 7.31, ...)" */
+static void print_contribution(const explanation *e, const row_numbers *r, int64_t j)
+{
+    char text[CELL_TEXT];
+    const int64_t shown = e->z->d_v < TERMS ? e->z->d_v : TERMS;
+    const double weight = r->stage[STAGE_WEIGHTS][j];
+    printf("    %s: %s x (", explain_say(e->lang, W_KEY_ADDS), explain_number(text, e, 4, weight));
+    for (int64_t c = 0; c < shown; c++)
+        printf("%s%s", c ? ", " : "", explain_number(text, e, 4, kv_at(e, &e->t->v, r, j, c)));
+    printf("%s) = (", shown < e->z->d_v ? ", ..." : "");
+    for (int64_t c = 0; c < shown; c++)
+        printf("%s%s", c ? ", " : "", explain_number(text, e, 4, weight * kv_at(e, &e->t->v, r, j, c)));
+    printf("%s)\n", shown < e->z->d_v ? ", ..." : "");
+}
+
+static void print_key(const explanation *e, const row_numbers *r, int64_t j)
+{
+    char name[NAME_TEXT], a[CELL_TEXT], b[CELL_TEXT], c[CELL_TEXT];
+    putchar('\n');
+    print_heading(stdout, explain_say(e->lang, W_KEY_TITLE), explain_place(name, e->key_names, j));
+    print_dot(e, r, j);
+    explain_number(a, e, 4, r->stage[STAGE_SCORES][j]);
+    printf("    scaled  = %s x %s = %s\n", a, explain_number(b, e, 6, r->row.scale), explain_number(c, e, 4, r->stage[STAGE_SCALED][j]));
+    if (e->opts->softcap > 0) {
+        explain_number(a, e, 4, r->stage[STAGE_SCALED][j]);
+        explain_number(b, e, 4, e->opts->softcap);
+        printf("    capped  = %s tanh(%s / %s) = %s\n", b, a, b, explain_number(c, e, 4, r->stage[STAGE_CAPPED][j]));
+    }
+    if (r->hidden[j]) {
+        print_why(e, r, j);
+        return;
+    }
+    const double added = r->stage[STAGE_MASKED][j] - r->stage[STAGE_CAPPED][j];
+    explain_number(a, e, 4, r->stage[STAGE_MASKED][j]);
+    if (added != 0)
+        printf("    masked  = %s + %s = %s   (%s)\n", explain_number(b, e, 4, r->stage[STAGE_CAPPED][j]), explain_number(c, e, 4, added), a,
+               explain_say(e->lang, W_ADDED));
+    explain_number(b, e, 4, r->row.lse);
+    printf("    weights = e^(masked - lse) = e^(%s - %s) = %s\n", a, b, explain_number(c, e, 4, r->stage[STAGE_WEIGHTS][j]));
+    print_contribution(e, r, j);
+}
+
+static void print_row(const explanation *e, const row_numbers *r, int64_t j)
+{
+    char name[NAME_TEXT], a[CELL_TEXT], b[CELL_TEXT], c[CELL_TEXT];
+    print_heading(stdout, explain_say(e->lang, W_CELL_TITLE), (long long)r->b, (long long)r->h, explain_place(name, e->row_names, r->i));
+    printf("    ");
+    printf(explain_say(e->lang, W_CELL_PLACE), (long long)r->row.position, (long long)r->row.kv_head);
+    printf("\n    ");
+    printf(explain_say(e->lang, explain_default_scale(e) ? W_CELL_SCALE_DEFAULT : W_CELL_SCALE_GIVEN), explain_number(a, e, 6, r->row.scale),
+           (long long)e->z->d);
+    printf("\n    ");
+    printf(explain_say(e->lang, W_CELL_SEES), (long long)r->row.visible, (long long)e->z->Lk);
+    puts("\n");
+    print_keys(e, r);
+    printf("\n    max = %s, entropy = %s\n", explain_number(a, e, 4, r->row.row_max), explain_number(c, e, 4, r->row.entropy));
+    printf("    lse = max + ln(sum of e^(masked-max)%s) = %s\n", e->opts->sinks ? " and e^(sink-max)" : "",
+           explain_number(b, e, 4, r->row.lse));
+    const attn_tensor output = attn_tensor_of(r->output, ATTN_F64, 1, &e->z->d_v);
+    explain_heading("weights V = output", "", explain_say(e->lang, r->row.visible ? W_OUTPUT : W_EMPTY_ROW));
+    table_tensor(stdout, &output, e->round, 4);
+    if (j >= 0)
+        print_key(e, r, j);
+}
+
+static int print_json(const explanation *e, const row_numbers *r, int64_t key)
+{
+    json j = json_begin_document(e->s->o->verb->name);
+    json_begin(&j, "cell", '{');
+    json_int(&j, "batch", r->b);
+    json_int(&j, "head", r->h);
+    json_int(&j, "row", r->i);
+    if (key >= 0)
+        json_int(&j, "key", key);
+    json_int(&j, "kv_head", r->row.kv_head);
+    json_int(&j, "position", r->row.position);
+    json_int(&j, "visible", r->row.visible);
+    json_number(&j, "scale", r->row.scale, ATTN_F64);
+    json_number(&j, "row_max", r->row.row_max, e->z->dtype);
+    json_number(&j, "lse", r->row.lse, e->z->dtype);
+    json_number(&j, "entropy", r->row.entropy, e->z->dtype);
+    json_end(&j, '}');
+    json_begin(&j, "stages", '{');
+    for (int k = 0; k < STAGE_COUNT; k++)
+        json_numbers(&j, explain_stage_name[k], r->stage[k], e->z->Lk, e->z->dtype);
+    json_numbers(&j, "output", r->output, e->z->d_v, e->z->dtype);
+    json_end(&j, '}');
+    json_begin(&j, "hidden", '[');
+    for (int64_t k = 0; k < e->z->Lk; k++) {
+        json_begin(&j, NULL, '[');
+        for (int bit = 0; bit < HIDDEN_BITS; bit++)
+            if (r->hidden[k] >> bit & 1)
+                json_string(&j, NULL, explain_hidden_name[bit]);
+        json_end(&j, ']');
+    }
+    json_end(&j, ']');
+    return json_end_document(&j);
+}
+
+int explain_cell(const explanation *e, const char *text)
+{
+    place p = {0};
+    row_numbers r = {.b = 0};
+    int status = read_place(e->z, text, &p);
+    if (!status)
+        status = row_collect(e, p.b, p.h, p.i, &r);
+    if (!status && opt_given(e->s->o, OPT_JSON))
+        status = print_json(e, &r, p.j);
+    else if (!status)
+        print_row(e, &r, p.j);
+    row_free(&r);
+    return status;
+}

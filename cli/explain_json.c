@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every stage in full, for --json and --npz. */
+#include "explain.h"
+#include "json_out.h"
+#include "message.h"
+
+#include <string.h>
+
+static const char *formula_of(const explanation *e, const char *name)
+{
+    static const char *const formulas[][2] = {
+        {"scores", "Q K^T"},
+        {"scaled", "scores * scale"},
+        {"weights", "softmax(masked)"},
+        {"output", "weights V"},
+        {"q", "X W_Q + b_Q, split into heads"},
+        {"k", "X W_K + b_K, split into heads"},
+        {"v", "X W_V + b_V, split into heads"},
+        {"z", "weights V"},
+    };
+    if (strcmp(name, "capped") == 0)
+        return e->opts->softcap > 0 ? "softcap * tanh(scaled / softcap)" : "scaled";
+    if (strcmp(name, "masked") == 0)
+        return explain_masks(e->opts) ? "capped + bias + ALiBi; hidden cells -inf" : "capped";
+    if (strcmp(name, "output") == 0 && strcmp(e->s->o->verb->name, "explain mha") == 0)
+        return "concat(z) W_O + b_O";
+    for (size_t i = 0; i < sizeof formulas / sizeof formulas[0]; i++)
+        if (strcmp(name, formulas[i][0]) == 0)
+            return formulas[i][1];
+    return NULL;
+}
+
+int explain_add_stages(const explanation *e, results *r, attn_sdpa_opts *opts, const char *path)
+{
+    static const char *const names[] = {"scores", "scaled", "capped", "masked", "weights", "lse"};
+    int status = EXIT_DONE;
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && !status; i++) {
+        part p;
+        int64_t shape[ATTN_MAX_DIMS];
+        attn_tensor **field = stage_field(opts, names[i], &p);
+        const int32_t ndim = part_shape(e->z, p, shape);
+        status = results_add(r, names[i], path, e->z->dtype, ndim, shape, false, field);
+    }
+    return status;
+}
+
+int explain_print_json(const explanation *e, const results *r)
+{
+    const attn_info info = attn_ctx_info(e->s->ctx);
+    row_numbers first = {.b = 0};
+    json j = json_begin_document(e->s->o->verb->name);
+    json_begin(&j, "run", '{');
+    json_string(&j, "path", info.path);
+    json_string(&j, "isa", info.isa);
+    json_int(&j, "threads", info.threads);
+    json_end(&j, '}');
+    if (e->z->B && e->z->H && e->z->Lq && row_collect(e, 0, 0, 0, &first) == EXIT_DONE)
+        json_number(&j, "scale", first.row.scale, ATTN_F64);
+    row_free(&first);
+    if (e->row_names || e->key_names) {
+        const int64_t count = e->row_names ? e->z->Lq : e->z->Lk;
+        json_begin(&j, "tokens", '[');
+        for (int64_t i = 0; i < count; i++)
+            json_string(&j, NULL, (e->row_names ? e->row_names : e->key_names)[i]);
+        json_end(&j, ']');
+    }
+    json_begin(&j, "stages", '{');
+    for (int i = 0; i < r->count; i++)
+        json_array(&j, r->item[i].name, formula_of(e, r->item[i].name), &r->item[i].tensor, NULL);
+    json_end(&j, '}');
+    return json_end_document(&j);
+}

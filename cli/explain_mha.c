@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Multi-head attention: projections, split, the stages of every head, joining, W_O. */
+#include "explain.h"
+#include "finish.h"
+#include "message.h"
+#include "mha_weights.h"
+
+/* Everything of one run. */
+typedef struct whole {
+    explanation e;
+    mha_files w;
+    mha_inputs m;
+    const attn_mha_weights *prepared;
+    attn_tensor *out;
+} whole;
+
+static int64_t rows_of(const attn_tensor *t) { return t->shape[t->ndim - 2]; }
+
+static int64_t columns_of(const attn_tensor *t) { return t->shape[t->ndim - 1]; }
+
+/* "X W_Q = Q   (10,512) x (512,512) -> (10,512)", and what that is for each head. */
+static void print_projection(const whole *a, const char *formula, const attn_tensor *x, int64_t columns, int64_t heads)
+{
+    char shapes[SHAPE_TEXT], line[256];
+    const long long L = rows_of(x), in = columns_of(x), all = columns, one = columns / heads;
+    snprintf(shapes, sizeof shapes, "(%lld,%lld) x (%lld,%lld) -> (%lld,%lld)", L, in, in, all, L, all);
+    snprintf(line, sizeof line, "%s: (%lld,%lld) x (%lld,%lld) -> (%lld,%lld)", explain_say(a->e.lang, W_PER_HEAD), L, in, in, one, L, one);
+    explain_heading(formula, shapes, line);
+}
+
+static void print_split(const whole *a)
+{
+    const sizes *z = a->e.z;
+    char shapes[SHAPE_TEXT], line[256];
+    const long long L = z->Lq, H = z->H, d = z->d;
+    snprintf(shapes, sizeof shapes, "(%lld,%lld) -> (%lld,%lld,%lld) -> (%lld,%lld,%lld)", L, H * d, L, H, d, H, L, d);
+    snprintf(line, sizeof line, explain_say(a->e.lang, W_RESHAPE), H);
+    explain_heading(explain_say(a->e.lang, W_SPLIT), shapes, line);
+    printf("%s\n", explain_say(a->e.lang, W_TRANSPOSE));
+    table_tensor(stdout, &a->e.t->q, a->e.round, 4);
+    if (z->H != z->Hkv) {
+        printf("    ");
+        printf(explain_say(a->e.lang, W_SHARED_HEADS), (long long)(z->H / z->Hkv));
+        putchar('\n');
+    }
+}
+
+static void print_join(const whole *a)
+{
+    const sizes *z = a->e.z;
+    char shapes[SHAPE_TEXT];
+    const long long L = z->Lq, H = z->H, d = z->d_v, out = columns_of(a->out);
+    snprintf(shapes, sizeof shapes, "(%lld,%lld,%lld) -> (%lld,%lld,%lld) -> (%lld,%lld)", H, L, d, L, H, d, L, H * d);
+    explain_heading(explain_say(a->e.lang, W_JOIN), shapes, "");
+    if (a->w.desc.w_o) {
+        snprintf(shapes, sizeof shapes, "(%lld,%lld) x (%lld,%lld) -> (%lld,%lld)", L, H * d, H * d, out, L, out);
+        explain_heading(a->w.desc.b_o ? "concat W_O + b_O = output" : "concat W_O = output", shapes, explain_say(a->e.lang, W_PROJECT_OUT));
+    }
+    table_tensor(stdout, a->out, a->e.round, 4);
+}
+
+static int print_text(const whole *a)
+{
+    const attn_tensor *memory = a->m.memory_given ? a->m.memory_given : &a->m.x;
+    const attn_tensor *memory_v = a->m.memory_v_given ? a->m.memory_v_given : memory;
+    const bool crossed = memory != &a->m.x, biased = a->w.desc.b_q || a->w.desc.b_qkv;
+    char x[SHAPE_TEXT];
+    printf("X %s\n", tensor_shape_text(x, &a->m.x));
+    print_projection(a, biased ? "X W_Q + b_Q = Q" : "X W_Q = Q", &a->m.x, a->w.columns_q, a->e.z->H);
+    print_projection(a, crossed ? "M W_K = K" : biased ? "X W_K + b_K = K" : "X W_K = K", memory, a->w.columns_k, a->e.z->Hkv);
+    print_projection(a, crossed ? "M W_V = V" : biased ? "X W_V + b_V = V" : "X W_V = V", memory_v, a->w.columns_v, a->e.z->Hkv);
+    print_split(a);
+    const int status = explain_stages(&a->e);
+    if (status)
+        return status;
+    print_join(a);
+    return finish_stdout();
+}
+
+/* Arrays for q, k, v, z and the output; with --json or --npz for every stage. */
+static int add_results(whole *a, results *r, attn_sdpa_opts *sdpa, attn_mha_opts *opts)
+{
+    const options *o = r->o;
+    const char *path = o->value[OPT_NPZ];
+    extra_stage extra[4];
+    int64_t shape[ATTN_MAX_DIMS];
+    int status = EXIT_DONE;
+    mha_stage_list(extra, a->e.z, opts);
+    for (int i = 0; i < 4 && !status; i++) {
+        if (i == 3 && (path || opt_given(o, OPT_JSON)) && !opt_given(o, OPT_CELL)) /* z comes after the stages that make it */
+            status = explain_add_stages(&a->e, r, sdpa, path);
+        if (!status)
+            status = results_add(r, extra[i].name, path, a->e.z->dtype, extra[i].ndim, extra[i].shape, true, extra[i].where);
+    }
+    mha_output_shape(&a->w, &a->m, a->e.z, shape);
+    return status ? status : results_add(r, "output", path, a->e.z->dtype, a->m.x.ndim, shape, false, &a->out);
+}
+
+static int compute(whole *a, results *r, qkv *t)
+{
+    session *s = a->e.s;
+    attn_sdpa_opts sdpa = *a->e.opts;
+    attn_mha_opts opts = {.struct_size = sizeof opts, .sdpa = &sdpa};
+    int status = add_results(a, r, &sdpa, &opts);
+    if (!status)
+        status = results_open(r, false);
+    if (status)
+        return status;
+    session_begin(s);
+    status = session_end(s, attn_mha(s->ctx, a->out, a->prepared, &a->m.x, a->m.memory_given, a->m.memory_v_given, &opts));
+    if (status)
+        return status;
+    *t = (qkv){*opts.q, *opts.k, *opts.v};
+    a->e.t = t;
+    return results_commit(r);
+}
+
+/* The arguments are read and the weights prepared. */
+static int run(whole *a, const tokens *words)
+{
+    const options *o = a->e.s->o;
+    results r = {.o = o};
+    sizes z;
+    qkv t;
+    if (!mha_sizes(&z, &a->w, &a->m)) {
+        char shape[SHAPE_TEXT];
+        return trouble("X is %s, and X and --memory must both be (L,width) or (B,L,width)", tensor_shape_text(shape, &a->m.x));
+    }
+    a->e.z = &z;
+    if (z.B == 0 || z.Lq == 0)
+        return trouble("there is no row to explain: X has no element along its batch or row axis");
+    int status = explain_name(&a->e, words);
+    if (!status)
+        status = compute(a, &r, &t);
+    if (!status && opt_given(o, OPT_CELL))
+        status = explain_cell(&a->e, o->value[OPT_CELL]);
+    else if (!status)
+        status = opt_given(o, OPT_JSON) ? explain_print_json(&a->e, &r) : print_text(a);
+    results_close(&r);
+    return status;
+}
+
+int explain_mha(const options *o)
+{
+    session s;
+    inputs in = {.o = o};
+    attention_setup setup;
+    attn_mha_weights *prepared = NULL;
+    tokens words = {.count = 0};
+    whole a = {.e = {.s = &s, .opts = &setup.opts}};
+    int status = session_open(&s, o);
+    if (status)
+        return status;
+    status = explain_settings(o, &a.e, &words);
+    if (!status)
+        status = read_mha_inputs(&a.m, &in, o->operand[0]);
+    if (!status)
+        status = read_mha_weights(&a.w, &in, o->operand[1]);
+    if (!status)
+        status = setup_attention(&setup, &in);
+    if (!status && attn_mha_prepare(s.ctx, &prepared, &a.w.desc) != ATTN_OK)
+        status = trouble("%s", attn_ctx_error(s.ctx));
+    a.prepared = prepared;
+    if (!status)
+        status = run(&a, &words);
+    tokens_free(&words);
+    attn_mha_weights_destroy(prepared);
+    inputs_close(&in);
+    session_close(&s);
+    return status;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "explain.h"
+#include "message.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const explain_hidden_name[HIDDEN_BITS] = {"mask", "bias", "causal", "window", "kv-len", "q-len"};
+const char *const explain_stage_name[STAGE_COUNT] = {"scores", "scaled", "capped", "masked", "weights"};
+
+/* count numbers of dtype f32 or f64 as double. */
+static double *doubles_of(const void *data, attn_dtype dtype, int64_t count)
+{
+    double *out = need_memory((size_t)count * sizeof *out);
+    for (int64_t i = 0; i < count; i++)
+        out[i] = dtype == ATTN_F64 ? ((const double *)data)[i] : ((const float *)data)[i];
+    return out;
+}
+
+int row_collect(const explanation *e, int64_t b, int64_t h, int64_t i, row_numbers *r)
+{
+    const sizes *z = e->z;
+    const size_t size = attn_dtype_size(z->dtype);
+    char *memory = need_zeroed((size_t)(STAGE_COUNT * z->Lk + z->d_v), size);
+    attn_tensor stage[STAGE_COUNT], output = attn_tensor_of(memory + size * (size_t)(STAGE_COUNT * z->Lk), z->dtype, 1, &z->d_v);
+    for (int k = 0; k < STAGE_COUNT; k++)
+        stage[k] = attn_tensor_of(memory + size * (size_t)(k * z->Lk), z->dtype, 1, &z->Lk);
+    *r = (row_numbers){.b = b, .h = h, .i = i, .hidden = need_zeroed((size_t)z->Lk, 1)};
+    r->row = (attn_row){.struct_size = sizeof r->row, .scores = &stage[0], .scaled = &stage[1], .capped = &stage[2], .masked = &stage[3],
+                        .weights = &stage[4], .output = &output, .hidden = r->hidden};
+    attn_ctx *ctx = e->s->ctx;
+    const bool done = attn_explain_cell(ctx, &r->row, &e->t->q, &e->t->k, &e->t->v, e->opts, b, h, i) == ATTN_OK;
+    for (int k = 0; k < STAGE_COUNT && done; k++)
+        r->stage[k] = doubles_of(stage[k].data, z->dtype, z->Lk);
+    if (done)
+        r->output = doubles_of(output.data, z->dtype, z->d_v);
+    free(memory);
+    return done ? EXIT_DONE : trouble("%s", attn_ctx_error(ctx));
+}
+
+void row_free(row_numbers *r)
+{
+    for (int k = 0; k < STAGE_COUNT; k++)
+        free(r->stage[k]);
+    free(r->output);
+    free(r->hidden);
+    *r = (row_numbers){.b = 0};
+}
+
+int explain_settings(const options *o, explanation *e, tokens *words)
+{
+    int64_t round = -1;
+    int status = opt_int(o, OPT_ROUND, 0, &round);
+    const int lang = opt_choice(o, OPT_LANG);
+    if (!status && lang == -2)
+        status = EXIT_TROUBLE;
+    e->round = (int)(round > 17 ? 17 : round);
+    e->lang = lang == 1 ? LANG_KO : LANG_EN;
+    return status ? status : tokens_read(words, o->value[OPT_TOKENS]);
+}
+
+int explain_name(explanation *e, const tokens *words)
+{
+    if (!words->count)
+        return EXIT_DONE;
+    if (words->count == e->z->Lq)
+        e->row_names = words->word;
+    if (words->count == e->z->Lk)
+        e->key_names = words->word;
+    if (!e->row_names && !e->key_names)
+        return trouble("--tokens has %lld words, and there are %lld rows and %lld keys; give one word for each", (long long)words->count,
+                       (long long)e->z->Lq, (long long)e->z->Lk);
+    return EXIT_DONE;
+}
+
+const char *explain_place(char out[NAME_TEXT], const char *const *names, int64_t at)
+{
+    if (names)
+        snprintf(out, NAME_TEXT, "%lld (%.40s)", (long long)at, names[at]);
+    else
+        snprintf(out, NAME_TEXT, "%lld", (long long)at);
+    return out;
+}
+
+const char *explain_number(char out[CELL_TEXT], const explanation *e, int decimals, double value)
+{
+    const double size = fabs(value);
+    number_style style = number_style_of(size, e->round);
+    if (e->round < 0) {
+        style.decimals = decimals;
+        style.exponent = size >= 1e7 || (size > 0 && size < 0.5 * pow(10, -decimals));
+    }
+    return number_text(out, style, value);
+}
+
+const char *explain_why_short(char out[NAME_TEXT], uint8_t hidden)
+{
+    size_t at = 0;
+    out[0] = 0;
+    for (int bit = 0; bit < HIDDEN_BITS; bit++)
+        if (hidden >> bit & 1)
+            at += (size_t)snprintf(out + at, NAME_TEXT - at, "%s%s", at ? ", " : "", explain_hidden_name[bit]);
+    return out;
+}
+
+bool explain_masks(const attn_sdpa_opts *opts)
+{
+    return opts->mask || opts->bias || opts->kv_len || opts->q_len || opts->flags & (ATTN_CAUSAL | ATTN_WINDOW | ATTN_ALIBI);
+}
+
+bool explain_default_scale(const explanation *e) { return !(e->opts->flags & ATTN_SCALE); }

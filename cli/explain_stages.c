@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stages of attention as tables, head by head; a row at a time, so that no Lq x Lk matrix is ever held. */
+#include "explain.h"
+#include "message.h"
+#include "text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEADING_COLUMNS = 30, MOST_BLOCKS = 4, MOST_HAND_KEYS = 8 };
+
+/* The rows of one head that are shown. */
+typedef struct block {
+    const explanation *e;
+    int rows;
+    int64_t row[TABLE_ROWS + 1];
+    row_numbers numbers[TABLE_ROWS + 1];
+    int stage; /* that a table of the block shows; STAGE_COUNT: the output */
+} block;
+
+void explain_heading(const char *formula, const char *shapes, const char *line)
+{
+    char text[256];
+    const int pad = HEADING_COLUMNS - text_columns(formula);
+    snprintf(text, sizeof text, "%s%*s%s", formula, *shapes ? (pad > 2 ? pad : 2) : 0, "", shapes);
+    putchar('\n');
+    print_heading(stdout, "%s", text);
+    if (*line)
+        printf("%s\n", line);
+}
+
+static const row_numbers *row_of(const block *b, int64_t i)
+{
+    for (int k = 0; k < b->rows; k++)
+        if (b->row[k] == i)
+            return &b->numbers[k];
+    return &b->numbers[0];
+}
+
+static double cell_value(const void *data, int64_t i, int64_t j)
+{
+    const block *b = data;
+    const row_numbers *r = row_of(b, i);
+    return b->stage == STAGE_COUNT ? r->output[j] : r->stage[b->stage][j];
+}
+
+static bool cell_word(const void *data, int64_t i, int64_t j, char out[CELL_TEXT])
+{
+    const block *b = data;
+    if (b->stage != STAGE_MASKED && b->stage != STAGE_WEIGHTS)
+        return false;
+    if (row_of(b, i)->hidden[j])
+        strcpy(out, "x");
+    return row_of(b, i)->hidden[j];
+}
+
+static void print_table(block *b, int stage)
+{
+    const explanation *e = b->e;
+    const bool output = stage == STAGE_COUNT;
+    b->stage = stage;
+    const matrix m = {.rows = e->z->Lq, .cols = output ? e->z->d_v : e->z->Lk, .value = cell_value, .word = cell_word, .data = b,
+                      .row_names = e->row_names, .col_names = output ? NULL : e->key_names, .round = e->round};
+    table_print(stdout, &m, 4);
+}
+
+static void product_shapes(char out[SHAPE_TEXT], int64_t rows, int64_t inner, int64_t cols)
+{
+    snprintf(out, SHAPE_TEXT, "(%lld,%lld) x (%lld,%lld) -> (%lld,%lld)", (long long)rows, (long long)inner, (long long)inner,
+             (long long)cols, (long long)rows, (long long)cols);
+}
+
+static void print_scores(block *b)
+{
+    const explanation *e = b->e;
+    char shapes[SHAPE_TEXT], scale[CELL_TEXT], formula[64], root[64];
+    product_shapes(shapes, e->z->Lq, e->z->d, e->z->Lk);
+    explain_heading("Q K^T = scores", shapes, explain_say(e->lang, W_SCORES));
+    print_table(b, STAGE_SCORES);
+    explain_number(scale, e, 6, b->rows ? b->numbers[0].row.scale : 0);
+    snprintf(formula, sizeof formula, "scores x %s = scaled", scale);
+    snprintf(root, sizeof root, "%s = 1/sqrt(%lld)", scale, (long long)e->z->d);
+    explain_heading(formula, explain_default_scale(e) ? root : "", explain_say(e->lang, W_SCALED));
+    print_table(b, STAGE_SCALED);
+}
+
+static void print_masked(block *b)
+{
+    const explanation *e = b->e;
+    const attn_sdpa_opts *o = e->opts;
+    char formula[96], cap[CELL_TEXT];
+    if (o->softcap > 0) {
+        explain_number(cap, e, 6, o->softcap);
+        snprintf(formula, sizeof formula, "%s tanh(scaled / %s) = capped", cap, cap);
+        explain_heading(formula, "", explain_say(e->lang, W_CAPPED));
+        print_table(b, STAGE_CAPPED);
+    } else {
+        explain_heading("scaled = capped", explain_say(e->lang, W_NOT_CAPPED), "");
+    }
+    if (!explain_masks(o)) {
+        explain_heading("capped = masked", explain_say(e->lang, W_NOTHING_HIDDEN), "");
+        return;
+    }
+    const bool biased = o->bias || (o->mask && dtype_is_float(o->mask->dtype));
+    snprintf(formula, sizeof formula, "capped%s%s = masked", biased ? " + bias" : "", o->flags & ATTN_ALIBI ? " + ALiBi" : "");
+    explain_heading(formula, "", explain_say(e->lang, W_MASKED));
+    print_table(b, STAGE_MASKED);
+    for (int k = 0; k < b->rows; k++)
+        if (b->row[k] >= 0 && b->numbers[k].row.visible < e->z->Lk) {
+            printf("    %s\n", explain_say(e->lang, W_HIDDEN_MARK));
+            break;
+        }
+}
+
+static void print_row_sums(const block *b)
+{
+    const explanation *e = b->e;
+    char text[CELL_TEXT];
+    bool empty = false;
+    printf("    %s", explain_say(e->lang, W_ROW_SUMS));
+    for (int k = 0; k < b->rows; k++) {
+        double sum = 0;
+        for (int64_t j = 0; j < e->z->Lk && b->row[k] >= 0; j++)
+            sum += b->numbers[k].stage[STAGE_WEIGHTS][j];
+        printf("  %s", b->row[k] < 0 ? "..." : explain_number(text, e, 4, sum));
+        empty = empty || (b->row[k] >= 0 && b->numbers[k].row.visible == 0);
+    }
+    putchar('\n');
+    if (e->opts->sinks)
+        printf("    %s\n", explain_say(e->lang, W_SINK_TAKES));
+    if (e->opts->dropout > 0)
+        printf("    %s\n", explain_say(e->lang, W_DROPPED));
+    if (empty)
+        printf("    %s\n", explain_say(e->lang, W_EMPTY_ROW));
+}
+
+static void print_weights(block *b)
+{
+    const explanation *e = b->e;
+    char shapes[SHAPE_TEXT];
+    explain_heading("softmax(masked) = weights", "", explain_say(e->lang, W_WEIGHTS));
+    print_table(b, STAGE_WEIGHTS);
+    print_row_sums(b);
+    product_shapes(shapes, e->z->Lq, e->z->Lk, e->z->d_v);
+    explain_heading("weights V = output", shapes, explain_say(e->lang, W_OUTPUT));
+    print_table(b, STAGE_COUNT);
+}
+
+/* The last row that sees few enough keys to be summed by hand. */
+static void print_hand_sum(const block *b)
+{
+    for (int k = b->rows - 1; k >= 0; k--)
+        if (b->row[k] >= 0 && b->numbers[k].row.visible > 0 && b->numbers[k].row.visible <= MOST_HAND_KEYS) {
+            explain_hand_sum(b->e, &b->numbers[k]);
+            return;
+        }
+}
+
+static int explain_head(const explanation *e, int64_t batch, int64_t head, bool by_hand)
+{
+    block b = {.e = e};
+    int status = EXIT_DONE;
+    b.rows = shown_places(e->z->Lq, e->z->Lq <= TABLE_ROWS ? TABLE_ROWS : 2 * TABLE_EDGE, b.row);
+    for (int k = 0; k < b.rows && !status; k++)
+        if (b.row[k] >= 0)
+            status = row_collect(e, batch, head, b.row[k], &b.numbers[k]);
+    if (!status) {
+        print_scores(&b);
+        print_masked(&b);
+        print_weights(&b);
+        if (by_hand)
+            print_hand_sum(&b);
+    }
+    for (int k = 0; k < b.rows; k++)
+        row_free(&b.numbers[k]);
+    return status;
+}
+
+int explain_stages(const explanation *e)
+{
+    const sizes *z = e->z;
+    int64_t shown[MOST_BLOCKS + 1];
+    const bool small = z->Lq <= TABLE_ROWS && z->Lk <= TABLE_ROWS && z->B * z->H <= MOST_BLOCKS;
+    const int count = shown_places(z->B * z->H, small ? MOST_BLOCKS : 2, shown);
+    int status = EXIT_DONE;
+    for (int k = 0; k < count && !status; k++) {
+        if (shown[k] < 0) {
+            puts("\n...");
+            continue;
+        }
+        const long long batch = shown[k] / z->H, head = shown[k] % z->H;
+        if (z->B > 1) {
+            putchar('\n');
+            print_heading(stdout, explain_say(e->lang, W_BATCH_HEAD), batch, head);
+        } else if (z->H > 1) {
+            putchar('\n');
+            print_heading(stdout, explain_say(e->lang, W_HEAD), head);
+        }
+        status = explain_head(e, batch, head, k == 0);
+    }
+    return status;
+}

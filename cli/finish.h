@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How the command ends: standard output that could not be written, signals, temporaries. */
+#ifndef ATTN_CLI_FINISH_H
+#define ATTN_CLI_FINISH_H
+
+#include <attn/attn_io.h>
+
+/* On SIGINT and SIGTERM the temporaries of the set are removed and the command ends: with exit code 130, or by the signal itself. */
+void finish_install_handlers(void);
+/* The set whose temporaries a signal (or an early exit) removes; NULL: none. */
+void finish_watch(attn_outputs *set);
+/* Flushes standard output. 0, or EXIT_TROUBLE after a message when something was not written. */
+int finish_stdout(void);
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "json_out.h"
+#include "finish.h"
+
+#include <math.h>
+#include <string.h>
+
+static void print_string(FILE *f, const char *s)
+{
+    fputc('"', f);
+    for (; *s; s++) {
+        const unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\')
+            fprintf(f, "\\%c", c);
+        else if (c < 0x20)
+            fprintf(f, "\\u%04x", c);
+        else
+            fputc(c, f);
+    }
+    fputc('"', f);
+}
+
+static void start(json *j, const char *key)
+{
+    fprintf(j->f, "%s\n%*s", j->comma ? "," : "", 2 * j->depth, "");
+    if (key) {
+        print_string(j->f, key);
+        fputs(": ", j->f);
+    }
+    j->comma = true;
+}
+
+void json_begin(json *j, const char *key, char bracket)
+{
+    start(j, key);
+    fputc(bracket, j->f);
+    j->depth++;
+    j->comma = false;
+}
+
+void json_end(json *j, char bracket)
+{
+    j->depth--;
+    if (j->comma)
+        fprintf(j->f, "\n%*s", 2 * j->depth, "");
+    fputc(bracket, j->f);
+    j->comma = true;
+}
+
+json json_begin_document(const char *command)
+{
+    json j = {.f = stdout, .depth = 1};
+    fputc('{', j.f);
+    json_int(&j, "schema", 1);
+    json_string(&j, "command", command);
+    json_string(&j, "version", attn_version());
+    return j;
+}
+
+int json_end_document(json *j)
+{
+    json_end(j, '}');
+    fputc('\n', j->f);
+    return finish_stdout();
+}
+
+void json_string(json *j, const char *key, const char *value)
+{
+    start(j, key);
+    if (value)
+        print_string(j->f, value);
+    else
+        fputs("null", j->f);
+}
+
+void json_int(json *j, const char *key, int64_t value)
+{
+    start(j, key);
+    fprintf(j->f, "%lld", (long long)value);
+}
+
+void json_bool(json *j, const char *key, bool value)
+{
+    start(j, key);
+    fputs(value ? "true" : "false", j->f);
+}
+
+static void print_number(FILE *f, double value, attn_dtype dtype)
+{
+    if (isnan(value) || isinf(value))
+        fputs(isnan(value) ? "\"nan\"" : value > 0 ? "\"inf\"" : "\"-inf\"", f);
+    else
+        fprintf(f, dtype == ATTN_F64 ? "%.17g" : "%.9g", value);
+}
+
+void json_number(json *j, const char *key, double value, attn_dtype dtype)
+{
+    start(j, key);
+    print_number(j->f, value, dtype);
+}
+
+void json_shape(json *j, const char *key, int32_t ndim, const int64_t *shape)
+{
+    start(j, key);
+    fputc('[', j->f);
+    for (int32_t i = 0; i < ndim && i < ATTN_MAX_DIMS; i++)
+        fprintf(j->f, "%s%lld", i ? ", " : "", (long long)shape[i]);
+    fputc(']', j->f);
+}
+
+void json_numbers(json *j, const char *key, const double *values, int64_t count, attn_dtype dtype)
+{
+    start(j, key);
+    for (int64_t i = 0; i < count; i++) {
+        fputs(i ? ", " : "[", j->f);
+        print_number(j->f, values[i], dtype);
+    }
+    fputs(count ? "]" : "[]", j->f);
+}
+
+static void print_element(FILE *f, const attn_tensor *t, const int64_t *index)
+{
+    if (dtype_is_float(t->dtype))
+        print_number(f, tensor_value(t, index), t->dtype);
+    else if (t->dtype == ATTN_BOOL)
+        fputs(tensor_integer(t, index) ? "true" : "false", f);
+    else if (t->dtype == ATTN_U64)
+        fprintf(f, "%llu", (unsigned long long)tensor_integer(t, index));
+    else
+        fprintf(f, "%lld", (long long)tensor_integer(t, index));
+}
+
+static void print_axis(json *j, const attn_tensor *t, int32_t axis, int64_t *index)
+{
+    if (axis == t->ndim) {
+        print_element(j->f, t, index);
+        return;
+    }
+    const bool last = axis == t->ndim - 1;
+    fputc('[', j->f);
+    for (index[axis] = 0; index[axis] < t->shape[axis]; index[axis]++) {
+        if (!last)
+            fprintf(j->f, "%s\n%*s", index[axis] ? "," : "", 2 * (j->depth + axis + 1), "");
+        else if (index[axis])
+            fputs(", ", j->f);
+        print_axis(j, t, axis + 1, index);
+    }
+    if (!last && t->shape[axis] > 0)
+        fprintf(j->f, "\n%*s", 2 * (j->depth + axis), "");
+    fputc(']', j->f);
+}
+
+void json_values(json *j, const char *key, const attn_tensor *t)
+{
+    int64_t index[ATTN_MAX_DIMS] = {0};
+    start(j, key);
+    print_axis(j, t, 0, index);
+}
+
+void json_array(json *j, const char *key, const char *formula, const attn_tensor *t, const char *file)
+{
+    json_begin(j, key, '{');
+    if (formula)
+        json_string(j, "formula", formula);
+    json_string(j, "dtype", attn_dtype_name(t->dtype));
+    json_shape(j, "shape", t->ndim, t->shape);
+    if (file)
+        json_string(j, "file", file);
+    else
+        json_values(j, "values", t);
+    json_end(j, '}');
+}

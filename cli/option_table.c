@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every option once: parser, --help, man pages and completions are made from this table. */
+#include "options.h"
+
+#define EXPLAINED (VERB_EXPLAIN_SDPA | VERB_EXPLAIN_MHA)
+#define WRITING (VERB_SDPA | VERB_MHA)
+#define ATTENTION (WRITING | EXPLAINED)
+#define WITH_MHA (VERB_MHA | VERB_EXPLAIN_MHA)
+#define SHOWING (ATTENTION | VERB_EXPLAIN_SPLIT | VERB_SHOW)
+
+const char *const opt_section_title[SEC_COUNT] = {
+    [SEC_HEADS] = "Heads and projections",
+    [SEC_HIDE] = "Which keys a row may see",
+    [SEC_POSITION] = "Where a row stands",
+    [SEC_SCORES] = "Scores and weights",
+    [SEC_ARRAYS] = "Arrays",
+    [SEC_RESULTS] = "Results",
+    [SEC_EXPLAIN] = "Explaining",
+    [SEC_RUN] = "Running",
+    [SEC_MESSAGES] = "Showing",
+};
+
+const opt_desc opt_table[OPT_COUNT] = {
+    [OPT_HEADS] = {0, "heads", "H", WITH_MHA | VERB_EXPLAIN_SPLIT, SEC_HEADS,
+                   "The number of query heads; must divide the inner width (the columns of w_q)."},
+    [OPT_KV_HEADS] = {0, "kv-heads", "N", WITH_MHA, SEC_HEADS,
+                      "The number of key and value heads, which groups of query heads share; must divide H. Default: H."},
+    [OPT_MEMORY] = {0, "memory", "F", WITH_MHA, SEC_HEADS,
+                    "Cross-attention: keys and values come from this (L,width) or (B,L,width) array instead of X."},
+    [OPT_MEMORY_V] = {0, "memory-v", "F", WITH_MHA, SEC_HEADS, "A memory of its own for the values; with --memory."},
+    [OPT_TORCH] = {0, "torch", NULL, WITH_MHA, SEC_HEADS,
+                   "Read PyTorch's names (in_proj_weight, out_proj.weight, ...) and its (out,in) order; changes nothing else."},
+
+    [OPT_MASK] = {0, "mask", "F", ATTENTION, SEC_HIDE,
+                  "Bool, or integers 0 and 1: true = may be seen. Shape (Lq,Lk), (H,Lq,Lk) or (B,H,Lq,Lk); axes of size 1 spread. A float "
+                  "mask is a bias."},
+    [OPT_MASK_DROP] = {0, "mask-drop", NULL, ATTENTION, SEC_HIDE, "Read the mask the other way round: true = hidden."},
+    [OPT_BIAS] = {0, "bias", "F", ATTENTION, SEC_HIDE,
+                  "Floats added to the scaled scores; a stored -inf hides the key. Shapes as for --mask; both may be given."},
+    [OPT_CAUSAL] = {0, "causal", "[=top-left|bottom-right]", ATTENTION, SEC_HIDE,
+                    "Hide the keys after a row's position; the argument says the same as --align."},
+    [OPT_WINDOW] = {0, "window", "L,R", ATTENTION, SEC_HIDE,
+                    "See L keys before a row's position, R keys after it and the one at it; -1 = no limit."},
+    [OPT_KV_LEN] = {0, "kv-len", "F", ATTENTION, SEC_HIDE,
+                    "The valid keys of each batch item: a file of integers, or a list such as 5,7."},
+    [OPT_Q_LEN] = {0, "q-len", "F", ATTENTION, SEC_HIDE, "The valid rows of each batch item; rows after them give 0. File or list."},
+    [OPT_CU_Q] = {0, "cu-q", "F", ATTENTION, SEC_HIDE,
+                  "Packed sequences: Q is (T,H,d), and sequence s has the rows from cu[s] to cu[s+1]-1. File or list such as 0,3,8; with --cu-k."},
+    [OPT_CU_K] = {0, "cu-k", "F", ATTENTION, SEC_HIDE, "The same for K and V."},
+
+    [OPT_ALIGN] = {0, "align", "top-left|bottom-right", ATTENTION, SEC_POSITION,
+                   "Row 0 stands at key 0 (top-left, the default where Lq = Lk), or the last row at the last key (bottom-right)."},
+    [OPT_OFFSET] = {0, "offset", "N|F", ATTENTION, SEC_POSITION,
+                    "Row i stands at position N + i. A file or a list gives one N per batch item."},
+
+    [OPT_SCALE] = {0, "scale", "X", ATTENTION, SEC_SCORES, "Scores are multiplied by X. Default: 1/sqrt(d), d the head size."},
+    [OPT_SOFTCAP] = {0, "softcap", "C", ATTENTION, SEC_SCORES, "Then C * tanh(score / C), before mask and bias. 0 = off."},
+    [OPT_ALIBI] = {0, "alibi", "[=F]", ATTENTION, SEC_SCORES,
+                   "Add -slope * distance to the scores (ALiBi); F holds one slope per head. Default: 2^(-8(h+1)/H)."},
+    [OPT_SINKS] = {0, "sinks", "F", ATTENTION, SEC_SCORES, "One logit per head that joins the softmax denominator only. File or list."},
+    [OPT_DROPOUT] = {0, "dropout", "P", ATTENTION, SEC_SCORES, "Drop each weight with probability P; the others are divided by 1-P."},
+    [OPT_SEED] = {0, "seed", "N", ATTENTION, SEC_SCORES, "The seed of dropout. Default: 0."},
+    [OPT_KEEP] = {0, "keep", "F", ATTENTION, SEC_SCORES, "Bool: the weights that dropout keeps, instead of drawing them. Shapes as for --mask."},
+
+    [OPT_LAYOUT] = {0, "layout", "bhld|blhd", ATTENTION, SEC_ARRAYS,
+                    "The order of the axes: (B,H,L,d) or (B,L,H,d), of inputs and outputs with heads; rank 3 is (H,L,d) or (L,H,d). Never of "
+                    "masks. Default: bhld."},
+    [OPT_DTYPE] = {0, "dtype", "f32|f16|bf16|f64", WRITING, SEC_ARRAYS, "The dtype of the output. Default: that of Q (X)."},
+    [OPT_IN_DTYPE] = {0, "in-dtype", "bf16", ATTENTION | VERB_SHOW, SEC_ARRAYS, "Read uint16 arrays as bf16."},
+
+    [OPT_OUTPUT] = {'o', "output", "OUT", WRITING, SEC_RESULTS,
+                    "Where the output goes; - is standard output. Default: a table on a terminal, .npy into a pipe."},
+    [OPT_WEIGHTS] = {0, "weights", "F", WRITING, SEC_RESULTS, "Write the weights (B,H,Lq,Lk)."},
+    [OPT_AVERAGE] = {0, "average", NULL, WRITING, SEC_RESULTS, "Average these weights over the heads: (B,Lq,Lk)."},
+    [OPT_LSE] = {0, "lse", "F", WRITING, SEC_RESULTS, "Write the logarithm of each row's softmax denominator (B,H,Lq)."},
+    [OPT_MASS] = {0, "mass", "F", WRITING, SEC_RESULTS, "Write the weight that each key received from all rows (B,H,Lk)."},
+    [OPT_STAGE] = {0, "stage", "NAME=F", WRITING, SEC_RESULTS,
+                   "Write one stage: scores, scaled, capped, masked, weights, output, row_max, entropy; of mha also q, k, v, z. Repeatable."},
+
+    [OPT_CELL] = {0, "cell", "B,H,I[,J]", EXPLAINED, SEC_EXPLAIN,
+                  "One row with every number of its sum: batch item B, head H, row I; with J one key of it."},
+    [OPT_TOKENS] = {0, "tokens", "TEXT|F", EXPLAINED | VERB_EXPLAIN_SPLIT, SEC_EXPLAIN,
+                    "Name the rows and keys by these words: a text, or a file with the words."},
+    [OPT_LANG] = {0, "lang", "en|ko", EXPLAINED | VERB_EXPLAIN_SPLIT, SEC_EXPLAIN, "Explain in English or in Korean. Default: en."},
+    [OPT_NPZ] = {0, "npz", "F", EXPLAINED, SEC_EXPLAIN, "Write every stage as an array of this .npz file too."},
+
+    [OPT_SUITE] = {0, "suite", "prefill", VERB_BENCH, SEC_RUN, "What is measured. Default: prefill."},
+    [OPT_THREADS] = {0, "threads", "N", ATTENTION | VERB_SELFTEST | VERB_INFO | VERB_BENCH, SEC_RUN,
+                     "Threads. Default: ATTN_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs this process may use (bench: 1)."},
+    [OPT_ISA] = {0, "isa", "scalar|avx2|avx512|neon", ATTENTION | VERB_SELFTEST | VERB_INFO | VERB_BENCH, SEC_RUN,
+                 "The instruction set level. Default: ATTN_ISA, else the best this CPU can run."},
+    [OPT_RELAXED] = {0, "relaxed", NULL, ATTENTION, SEC_RUN,
+                     "Faster decoding: a row's bits may depend on how a call is split along Lq, within the error bound."},
+
+    [OPT_JSON] = {0, "json", NULL, VERB_ALL, SEC_MESSAGES, "Print JSON to standard output."},
+    [OPT_ROUND] = {0, "round", "N", SHOWING, SEC_MESSAGES, "Decimals of the numbers shown on a terminal or written as text. Default: 4 shown, all written."},
+    [OPT_VERBOSE] = {0, "verbose", NULL, ATTENTION, SEC_MESSAGES, "Say which code path, instruction set and threads ran, and how long."},
+    [OPT_QUIET] = {0, "quiet", NULL, ATTENTION | VERB_EXPLAIN_SPLIT | VERB_SHOW, SEC_MESSAGES, "No notes on standard error, only errors."},
+    [OPT_HELP] = {'h', "help", NULL, VERB_ALL, SEC_MESSAGES, "Print this help."},
+    [OPT_VERSION] = {0, "version", NULL, VERB_ALL, SEC_MESSAGES, "Print the version."},
+};

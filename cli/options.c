@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "options.h"
+#include "message.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Levenshtein's distance, for words of up to 31 letters (longer ones are near nothing). */
+static int distance(const char *a, const char *b)
+{
+    enum { MOST = 31 };
+    const int n = (int)strlen(a), m = (int)strlen(b);
+    if (n > MOST || m > MOST)
+        return MOST;
+    int row[MOST + 1];
+    for (int j = 0; j <= m; j++)
+        row[j] = j;
+    for (int i = 1; i <= n; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            const int above = row[j];
+            const int best = above < row[j - 1] ? above + 1 : row[j - 1] + 1;
+            const int change = diagonal + (a[i - 1] != b[j - 1]);
+            row[j] = best < change ? best : change;
+            diagonal = above;
+        }
+    }
+    return row[m];
+}
+
+const char *nearest(const char *word, const char *const *names, int count)
+{
+    const char *best = NULL;
+    int least = 1 + (int)strlen(word) / 3; /* two letters of "cusal" may be wrong, one of "qqq" */
+    for (int i = 0; i < count; i++) {
+        const bool begins = strlen(word) >= 3 && strncmp(names[i], word, strlen(word)) == 0;
+        const int d = begins ? 0 : distance(word, names[i]);
+        if (d < least || (d == least && !best)) {
+            least = d;
+            best = names[i];
+        }
+    }
+    return best;
+}
+
+const verb_desc *verb_find(const char *name)
+{
+    for (int i = 0; i < verb_count; i++)
+        if (strcmp(verb_table[i].name, name) == 0)
+            return &verb_table[i];
+    return NULL;
+}
+
+/* "option --x is not known to attn sdpa; did you mean --y?" */
+static int unknown_option(const options *o, const char *word)
+{
+    const char *names[OPT_COUNT];
+    int count = 0;
+    for (int i = 0; i < OPT_COUNT; i++)
+        if (opt_table[i].verbs & o->bit)
+            names[count++] = opt_table[i].name;
+    const char *near = nearest(word, names, count);
+    if (near)
+        return trouble("attn %s has no option --%s; did you mean --%s?", o->verb->name, word, near);
+    return trouble("attn %s has no option --%s; see attn %s --help", o->verb->name, word, o->verb->name);
+}
+
+static int record(options *o, opt_id id, const char *value)
+{
+    if (id == OPT_STAGE) {
+        if (o->stages == MAX_STAGES)
+            return trouble("--stage is given more than %d times", MAX_STAGES);
+        o->stage[o->stages++] = value;
+    } else if (o->value[id] && opt_table[id].arg) {
+        return trouble("--%s is given twice, and only one of them can hold; leave one out", opt_table[id].name);
+    }
+    o->value[id] = value;
+    return EXIT_DONE;
+}
+
+/* Reads the option argv[*at] (and the argument after it); *at is left at the last word used. */
+static int read_option(options *o, int argc, char **argv, int *at)
+{
+    const char *word = argv[*at];
+    const bool is_long = word[1] == '-';
+    const char *name = word + (is_long ? 2 : 1);
+    const char *equals = is_long ? strchr(name, '=') : NULL;
+    char key[64];
+    snprintf(key, sizeof key, "%.*s", equals ? (int)(equals - name) : (int)strlen(name), name);
+    int id = 0;
+    while (id < OPT_COUNT && !((opt_table[id].verbs & o->bit) &&
+                               (is_long ? strcmp(opt_table[id].name, key) == 0 : opt_table[id].letter && opt_table[id].letter == name[0])))
+        id++;
+    if (id == OPT_COUNT && is_long)
+        return unknown_option(o, key);
+    if (id == OPT_COUNT)
+        return trouble("attn %s has no option %s; see attn %s --help", o->verb->name, word, o->verb->name);
+    const opt_desc *d = &opt_table[id];
+    const char *value = equals ? equals + 1 : (!is_long && name[1]) ? name + 1 : NULL;
+    if (!d->arg && value)
+        return trouble("--%s takes no argument, and %s gives one", d->name, word);
+    if (!d->arg || (d->arg[0] == '[' && !value))
+        return record(o, (opt_id)id, "");
+    if (!value && *at + 1 < argc && strncmp(argv[*at + 1], "--", 2) != 0)
+        value = argv[++*at];
+    if (!value || !*value)
+        return trouble("--%s needs an argument: --%s %s", d->name, d->name, d->arg[0] == '[' ? d->arg + 2 : d->arg);
+    return record(o, (opt_id)id, value);
+}
+
+static int check_operands(const options *o)
+{
+    if (opt_given(o, OPT_HELP) || opt_given(o, OPT_VERSION))
+        return EXIT_DONE;
+    if (o->operands < o->verb->min_operands || o->operands > o->verb->max_operands) {
+        const char *line_end = strchr(o->verb->synopsis, '\n');
+        const int length = line_end ? (int)(line_end - o->verb->synopsis) : (int)strlen(o->verb->synopsis);
+        return trouble("attn %s was given %d file%s, and takes: attn %.*s", o->verb->name, o->operands, o->operands == 1 ? "" : "s", length,
+                       o->verb->synopsis);
+    }
+    return EXIT_DONE;
+}
+
+int options_parse(options *o, const verb_desc *verb, int argc, char **argv)
+{
+    bool only_operands = false;
+    if (!o->bit)
+        o->bit = verb->bits;
+    o->verb = verb;
+    for (int i = 0; i < argc; i++) {
+        if (!only_operands && strcmp(argv[i], "--") == 0) {
+            only_operands = true;
+        } else if (!only_operands && argv[i][0] == '-' && argv[i][1]) {
+            const int status = read_option(o, argc, argv, &i);
+            if (status)
+                return status;
+        } else if (o->operands == MAX_OPERANDS) {
+            return trouble("attn %s was given too many files: %s is one more than it takes", verb->name, argv[i]);
+        } else {
+            o->operand[o->operands++] = argv[i];
+        }
+    }
+    return check_operands(o);
+}
+
+bool parse_int(const char *text, int64_t *out, const char **end)
+{
+    char *stop;
+    errno = 0;
+    const long long value = strtoll(text, &stop, 10);
+    *end = stop;
+    *out = value;
+    return stop != text && errno == 0;
+}
+
+int opt_int(const options *o, opt_id id, int64_t least, int64_t *out)
+{
+    const char *text = o->value[id], *end;
+    if (!text)
+        return EXIT_DONE;
+    int64_t value;
+    if (!parse_int(text, &value, &end) || *end || value < least)
+        return trouble("--%s is %s, and must be a whole number from %lld on", opt_table[id].name, text, (long long)least);
+    *out = value;
+    return EXIT_DONE;
+}
+
+int opt_double(const options *o, opt_id id, double *out)
+{
+    const char *text = o->value[id];
+    if (!text)
+        return EXIT_DONE;
+    char *end;
+    const double value = strtod(text, &end);
+    if (end == text || *end || !isfinite(value))
+        return trouble("--%s is %s, and must be a finite number such as 0.125", opt_table[id].name, text);
+    *out = value;
+    return EXIT_DONE;
+}
+
+int opt_choice(const options *o, opt_id id)
+{
+    const char *text = o->value[id];
+    if (!text || !*text)
+        return -1;
+    const char *choices = opt_table[id].arg + (opt_table[id].arg[0] == '[' ? 2 : 0);
+    const size_t length = strlen(text);
+    int place = 0;
+    for (const char *c = choices;; place++) {
+        const size_t n = strcspn(c, "|]");
+        if (n == length && strncmp(c, text, n) == 0)
+            return place;
+        if (c[n] != '|')
+            break;
+        c += n + 1;
+    }
+    trouble("--%s is %s, and must be one of: %.*s", opt_table[id].name, text, (int)strcspn(choices, "]"), choices);
+    return -2;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "results.h"
+#include "finish.h"
+#include "json_out.h"
+#include "message.h"
+#include "table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SENTENCE = 1024, MOST_DECIMALS = 17 };
+
+void results_close(results *r)
+{
+    finish_watch(NULL);
+    attn_outputs_destroy(r->set);
+    r->set = NULL;
+    for (int i = 0; i < r->memories; i++)
+        free(r->memory[i]);
+    for (int i = 0; i < r->texts; i++)
+        free(r->text[i]);
+    r->memories = r->texts = r->count = 0;
+}
+
+const result *results_find(const results *r, const char *name)
+{
+    for (int i = 0; i < r->count; i++)
+        if (strcmp(r->item[i].name, name) == 0)
+            return &r->item[i];
+    return NULL;
+}
+
+static int check_room(const results *r)
+{
+    return r->count < MAX_RESULTS ? EXIT_DONE : trouble("more than %d outputs; leave some out", MAX_RESULTS);
+}
+
+int results_add(results *r, const char *name, const char *path, attn_dtype dtype, int32_t ndim, const int64_t *shape, bool heads,
+                attn_tensor **view)
+{
+    int status = check_room(r);
+    const bool turned = heads && ndim >= 3 && setup_is_blhd(r->o, &status);
+    if (status)
+        return status;
+    int64_t stored[ATTN_MAX_DIMS];
+    memcpy(stored, shape, sizeof *shape * (size_t)ndim);
+    if (turned) {
+        stored[ndim - 3] = shape[ndim - 2];
+        stored[ndim - 2] = shape[ndim - 3];
+    }
+    result *new = &r->item[r->count];
+    *new = (result){.name = name, .path = path};
+    status = tensor_new(&new->tensor, name, dtype, ndim, stored);
+    if (status)
+        return status;
+    r->memory[r->memories++] = new->tensor.data;
+    new->view = turned ? tensor_swapped(&new->tensor, 2, 3) : new->tensor;
+    r->count++;
+    *view = &new->view;
+    return EXIT_DONE;
+}
+
+int results_again(results *r, const char *name, const char *path)
+{
+    const result *first = results_find(r, name);
+    const int status = check_room(r);
+    if (status)
+        return status;
+    r->item[r->count] = *first;
+    r->item[r->count++].path = path;
+    return EXIT_DONE;
+}
+
+static bool is_rounded_text(const results *r, const result *item)
+{
+    return opt_given(r->o, OPT_ROUND) && item->path && attn_format_of(item->path) == ATTN_FORMAT_CSV && item->tensor.ndim <= 2 &&
+           dtype_is_float(item->tensor.dtype);
+}
+
+/* .csv with --round N: the cells that attn_io would write, with N decimals; made after the work, unlike all other files. */
+static int open_rounded(results *r, const result *item, int decimals, char *sentence)
+{
+    const attn_tensor *t = &item->tensor;
+    const int64_t count = tensor_count(t), columns = t->ndim == 2 ? t->shape[1] : 1;
+    char *text = need_memory((size_t)count * CELL_TEXT), *end = text;
+    int64_t index[ATTN_MAX_DIMS] = {0};
+    r->text[r->texts++] = text;
+    for (int64_t i = 0; i < count; i++, tensor_next(t, index)) {
+        const double v = tensor_value(t, index);
+        number_text(end, (number_style){.decimals = decimals, .exponent = fabs(v) >= 1e15}, v);
+        end += strlen(end);
+        *end++ = (i + 1) % columns ? ',' : '\n';
+    }
+    if (attn_outputs_bytes(r->set, item->path, text, (size_t)(end - text), sentence, SENTENCE) != ATTN_OK)
+        return trouble("%s", sentence);
+    return EXIT_DONE;
+}
+
+/* All results of the file of result `first`. */
+static int open_file(results *r, int first, char *sentence)
+{
+    const char *path = r->item[first].path, *names[MAX_RESULTS];
+    attn_tensor tensors[MAX_RESULTS];
+    size_t count = 0;
+    const attn_format format = attn_format_of(path);
+    const bool many = format == ATTN_FORMAT_NPZ || format == ATTN_FORMAT_SAFETENSORS;
+    for (int i = first; i < r->count; i++)
+        if (i == first || (many && r->item[i].path && strcmp(r->item[i].path, path) == 0)) {
+            names[count] = r->item[i].name;
+            tensors[count++] = r->item[i].tensor;
+        }
+    if (attn_outputs_arrays(r->set, path, count, names, tensors, sentence, SENTENCE) != ATTN_OK)
+        return trouble("%s", sentence);
+    return EXIT_DONE;
+}
+
+static bool seen_before(const results *r, int i)
+{
+    const attn_format format = attn_format_of(r->item[i].path);
+    for (int k = 0; k < i && (format == ATTN_FORMAT_NPZ || format == ATTN_FORMAT_SAFETENSORS); k++)
+        if (r->item[k].path && strcmp(r->item[k].path, r->item[i].path) == 0)
+            return true;
+    return false;
+}
+
+/* "-" can be taken once, and not beside --json. An output without a path stays silent when another one has "-". */
+static bool stdout_is_taken(const results *r)
+{
+    for (int i = 0; i < r->count; i++)
+        if (r->item[i].path && strcmp(r->item[i].path, "-") == 0)
+            return true;
+    return false;
+}
+
+static int open_files(results *r, bool npy_to_pipe)
+{
+    char sentence[SENTENCE];
+    int status = EXIT_DONE;
+    if (attn_outputs_create(&r->set, sentence, sizeof sentence) != ATTN_OK)
+        return trouble("%s", sentence);
+    finish_watch(r->set);
+    for (int i = 0; i < r->count && !status; i++) {
+        if (!r->item[i].path && npy_to_pipe)
+            r->item[i].path = "-";
+        if (r->item[i].path && !seen_before(r, i) && !is_rounded_text(r, &r->item[i]))
+            status = open_file(r, i, sentence);
+    }
+    return status;
+}
+
+int results_open(results *r, bool to_stdout)
+{
+    const bool taken = stdout_is_taken(r), as_json = opt_given(r->o, OPT_JSON);
+    int64_t round = -1;
+    const int status = opt_int(r->o, OPT_ROUND, 0, &round);
+    if (status)
+        return status;
+    if (round > MOST_DECIMALS)
+        return trouble("--round is %lld, and can be at most %d", (long long)round, MOST_DECIMALS);
+    if (taken && as_json)
+        return trouble("--json and an output named - both go to standard output; give the output a file name");
+    return open_files(r, to_stdout && !taken && !as_json && !isatty(STDOUT_FILENO));
+}
+
+static void print_table(const result *item, int round)
+{
+    char shape[SHAPE_TEXT];
+    print_heading(stdout, "%s %s %s", item->name, tensor_shape_text(shape, &item->tensor), attn_dtype_name(item->tensor.dtype));
+    table_tensor(stdout, &item->tensor, round, 2);
+}
+
+static int print_json(const results *r, const session *s)
+{
+    const attn_info info = attn_ctx_info(s->ctx);
+    json j = json_begin_document(r->o->verb->name);
+    json_begin(&j, "run", '{');
+    json_string(&j, "path", info.path);
+    json_string(&j, "isa", info.isa);
+    json_int(&j, "threads", info.threads);
+    json_number(&j, "seconds", s->seconds, ATTN_F32);
+    json_end(&j, '}');
+    json_begin(&j, "arrays", '{');
+    for (int i = 0; i < r->count; i++)
+        if (results_find(r, r->item[i].name) == &r->item[i])
+            json_array(&j, r->item[i].name, NULL, &r->item[i].tensor, r->item[i].path);
+    json_end(&j, '}');
+    return json_end_document(&j);
+}
+
+int results_commit(results *r)
+{
+    char sentence[SENTENCE];
+    int64_t round = -1;
+    int status = opt_int(r->o, OPT_ROUND, 0, &round);
+    for (int i = 0; i < r->count && !status; i++)
+        if (is_rounded_text(r, &r->item[i]))
+            status = open_rounded(r, &r->item[i], (int)round, sentence);
+    if (!status && attn_outputs_commit(r->set, sentence, sizeof sentence) != ATTN_OK)
+        status = trouble("%s", sentence);
+    return status;
+}
+
+int results_write(results *r, const session *s)
+{
+    int64_t round = -1;
+    int status = opt_int(r->o, OPT_ROUND, 0, &round);
+    if (!status)
+        status = results_commit(r);
+    if (status)
+        return status;
+    if (opt_given(r->o, OPT_JSON))
+        return print_json(r, s);
+    const bool silent = stdout_is_taken(r);
+    for (int i = 0; i < r->count && !silent; i++)
+        if (!r->item[i].path)
+            print_table(&r->item[i], (int)round);
+    return finish_stdout();
+}
