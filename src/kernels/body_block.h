@@ -165,23 +165,30 @@ INLINE int64_t lane_position(const attn_sdpa_job *job, const query_block *b, int
 /* The keys that each lane's position, window and lengths allow. Lanes beyond the last row repeat it. */
 KERNEL void set_bounds(query_block *b, const attn_sdpa_job *job)
 {
+    int64_t row = b->first / job->heads, head = b->first % job->heads, from = 0, to = 0;
     b->min_from = b->min_to = INT64_MAX;
     b->max_from = b->max_to = 0;
     for (int lane = 0; lane < b->lanes; lane++) {
-        int last = lane < b->count ? lane : b->count - 1;
-        int64_t position = lane_position(job, b, last);
-        int64_t from = greatest(0, position - job->left), to = least(job->kv_len, position + least(job->right, ATTN_FAR) + 1);
-        if ((b->first + last) / job->heads >= job->q_len || to <= from) { /* sees nothing: no tile is wholly seen by the block */
-            from = to = 0;
-            b->max_from = INT64_MAX;
-        } else {
-            b->min_from = least(b->min_from, from);
-            b->max_from = greatest(b->max_from, from);
-            b->max_to = greatest(b->max_to, to);
+        if (lane == 0 || (lane < b->count && head == 0)) { /* a position that is new */
+            int64_t position = job->offset + row;
+            from = greatest(0, position - job->left);
+            to = least(job->kv_len, position + job->right + 1);
+            if (row >= job->q_len || to <= from) { /* sees nothing: no tile is wholly seen by the block */
+                from = to = 0;
+                b->max_from = INT64_MAX;
+            } else {
+                b->min_from = least(b->min_from, from);
+                b->max_from = greatest(b->max_from, from);
+                b->max_to = greatest(b->max_to, to);
+            }
+            b->min_to = least(b->min_to, to);
         }
-        b->min_to = least(b->min_to, to);
         b->from[lane] = from;
         b->to[lane] = to;
+        if (++head == job->heads) {
+            head = 0;
+            row++;
+        }
     }
 }
 

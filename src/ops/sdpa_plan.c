@@ -63,14 +63,15 @@ static attn_status check_main(attn_ctx *ctx, const attn_plan *p, const attn_tens
         return status;
     if (!attn_dtype_is_float(t->dtype))
         return attn_fail(ctx, ATTN_E_DTYPE, "%s has dtype %s; f32, f64, f16 or bf16 is needed", name, attn_dtype_name(t->dtype));
-    attn_shape_text(shape, t);
     if (p->is_packed && t->ndim != 3)
         return attn_fail(ctx, ATTN_E_SHAPE, "%s %s has %d axes; packed input (cu_seqlens) needs 3: [rows of all sequences, heads, columns]",
-                         name, shape, t->ndim);
+                         name, attn_shape_text(shape, t), t->ndim);
     if (t->ndim < 2 || t->ndim > AXES)
-        return attn_fail(ctx, ATTN_E_SHAPE, "%s %s has %d axes; 2 [L,d], 3 [H,L,d] or 4 [B,H,L,d] are possible", name, shape, t->ndim);
+        return attn_fail(ctx, ATTN_E_SHAPE, "%s %s has %d axes; 2 [L,d], 3 [H,L,d] or 4 [B,H,L,d] are possible", name, attn_shape_text(shape, t),
+                         t->ndim);
     if (t->ndim != rank)
-        return attn_fail(ctx, ATTN_E_SHAPE, "%s %s has %d axes but q has %d; q, k, v and out need the same number", name, shape, t->ndim, rank);
+        return attn_fail(ctx, ATTN_E_SHAPE, "%s %s has %d axes but q has %d; q, k, v and out need the same number", name, attn_shape_text(shape, t),
+                         t->ndim, rank);
     return ATTN_OK;
 }
 
