@@ -123,7 +123,8 @@ static void check_logits(check *c, int64_t b, int64_t h, int64_t i) {
         }
         const double score = (d + 2) * a->u * size + d * a->tiny;
         const double scaled = (d + 4) * a->u * scale * size + (k_size + d) * a->tiny;
-        const double capped = cap > 0 ? scaled + a->tanh * fabs(r->capped[cell]) + 4 * a->u * fmin(fabs(r->scaled[cell]), cap) : scaled;
+        const double tanh_error = a->tanh * fabs(r->capped[cell]) + 4 * a->u * fmin(fabs(r->scaled[cell]), cap) + 3 * cap * a->tiny;
+        const double capped = cap > 0 ? scaled + tanh_error : scaled;
         bool overflows = !(2 * size * fmax(1, scale) < a->most);
         if (o->scores && !overflows) {
             compare(c, SCORES, o->scores, AT(b, h, i, j), r->scores[cell], score);
