@@ -73,7 +73,7 @@ static void product_shapes(char out[SHAPE_TEXT], int64_t rows, int64_t inner, in
 static void print_scores(block *b)
 {
     const explanation *e = b->e;
-    char shapes[SHAPE_TEXT], scale[CELL_TEXT], formula[64], root[64];
+    char shapes[SHAPE_TEXT], scale[CELL_TEXT], formula[96], root[96];
     product_shapes(shapes, e->z->Lq, e->z->d, e->z->Lk);
     explain_heading("Q K^T = scores", shapes, explain_say(e->lang, W_SCORES));
     print_table(b, STAGE_SCORES);
@@ -88,7 +88,7 @@ static void print_masked(block *b)
 {
     const explanation *e = b->e;
     const attn_sdpa_opts *o = e->opts;
-    char formula[96], cap[CELL_TEXT];
+    char formula[160], cap[CELL_TEXT];
     if (o->softcap > 0) {
         explain_number(cap, e, 6, o->softcap);
         snprintf(formula, sizeof formula, "%s tanh(scaled / %s) = capped", cap, cap);

@@ -89,7 +89,7 @@ static int open_rounded(results *r, const result *item, int decimals, char *sent
     r->text[r->texts++] = text;
     for (int64_t i = 0; i < count; i++, tensor_next(t, index)) {
         const double v = tensor_value(t, index);
-        number_text(end, (number_style){.decimals = decimals, .exponent = fabs(v) >= 1e15}, v);
+        number_text(end, (number_style){.decimals = decimals, .exponent = fabs(v) >= 1e15, .zeros = true}, v);
         end += strlen(end);
         *end++ = (i + 1) % columns ? ',' : '\n';
     }

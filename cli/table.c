@@ -31,14 +31,14 @@ const char *number_text(char out[CELL_TEXT], number_style style, double value)
     }
     snprintf(out, CELL_TEXT, "%.*f", style.decimals, value);
     char *end = out + strlen(out);
-    if (style.decimals > 0) {
+    if (style.decimals > 0 && !style.zeros) {
         while (end[-1] == '0')
             *--end = 0;
         if (end[-1] == '.')
             *--end = 0;
     }
-    if (strcmp(out, "-0") == 0)
-        strcpy(out, "0");
+    if (out[0] == '-' && strspn(out + 1, "0.") == strlen(out + 1)) /* no -0 */
+        memmove(out, out + 1, strlen(out));
     return out;
 }
 
@@ -164,6 +164,8 @@ static void print_row(FILE *f, const layout *l, int i)
     for (int j = 0; j < l->cols; j++) {
         const char *cell = l->text[i * l->cols + j];
         const int before = point_of(cell), after = (int)strlen(cell) - before;
+        if (!*cell && j + 1 == l->cols)
+            break;
         fprintf(f, "%s%*s%s", j ? "  " : "", l->before[j] - before, "", cell);
         if (j + 1 < l->cols)
             fprintf(f, "%*s", l->after[j] - after, "");

@@ -10,10 +10,11 @@
 
 enum { CELL_TEXT = 48, TABLE_EDGE = 3, TABLE_ROWS = 12 };
 
-/* How numbers are shown: fixed with at most `decimals` decimals (zeros at the end left out), or with an exponent. */
+/* How numbers are shown: fixed with at most `decimals` decimals, or with an exponent. */
 typedef struct number_style {
     int decimals;
     bool exponent;
+    bool zeros; /* kept at the end: always `decimals` of them */
 } number_style;
 
 /* The style that suits the largest magnitude; round < 0: four decimals, or an exponent where these would say nothing. */
