@@ -56,13 +56,15 @@ enum { NAME_TEXT = 64 };
 const char *explain_place(char out[NAME_TEXT], const char *const *names, int64_t at);
 /* A number for running text: `decimals` of --round, else the given number of them. */
 const char *explain_number(char out[CELL_TEXT], const explanation *e, int decimals, double value);
+/* A setting, which --round does not touch: six digits. */
+const char *explain_setting(char out[CELL_TEXT], double value);
 /* The words for the bits of why a key is hidden: "causal, kv-len". */
 const char *explain_why_short(char out[NAME_TEXT], uint8_t hidden);
 /* "formula = name", the shapes, and a line of words. */
 void explain_heading(const char *formula, const char *shapes, const char *line);
 /* True when the options hide a key or add to a score. */
 bool explain_masks(const attn_sdpa_opts *opts);
-/* Writes "0.5 = 1/sqrt(4)" or "0.5 as given". */
+/* The scale is 1/sqrt(d). */
 bool explain_default_scale(const explanation *e);
 
 /* Every stage of the attention into r, under the names of the contract, at path (NULL: for --json only); opts gets the tensors. The output

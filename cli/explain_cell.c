@@ -10,11 +10,11 @@
 
 enum { TERMS = 6 };
 
-typedef struct place {
+typedef struct cell_place {
     int64_t b, h, i, j; /* j = -1: no key */
-} place;
+} cell_place;
 
-static int read_place(const sizes *z, const char *text, place *p)
+static int read_place(const sizes *z, const char *text, cell_place *p)
 {
     const char *at = text;
     int64_t *const number[] = {&p->b, &p->h, &p->i, &p->j};
@@ -39,25 +39,28 @@ static int read_place(const sizes *z, const char *text, place *p)
 
 /* --- the table of the keys --- */
 
+enum { COL_SCORES, COL_SCALED, COL_CAPPED, COL_MASKED, COL_POWER, COL_WEIGHTS, COL_WHY, COL_COUNT };
+
 typedef struct key_table {
     const explanation *e;
     const row_numbers *r;
+    int columns, column[COL_COUNT]; /* COL_* of each that is shown */
 } key_table;
 
-enum { COL_SCORES, COL_SCALED, COL_CAPPED, COL_MASKED, COL_POWER, COL_WEIGHTS, COL_WHY, COL_COUNT };
-
-static double key_value(const void *data, int64_t j, int64_t column)
+static double key_value(const void *data, int64_t j, int64_t place)
 {
     const key_table *t = data;
+    const int column = t->column[place];
     if (column < COL_POWER)
         return t->r->stage[column][j];
     return column == COL_POWER ? exp(t->r->stage[STAGE_MASKED][j] - t->r->row.row_max) : t->r->stage[STAGE_WEIGHTS][j];
 }
 
 /* Each cell in its own style: the columns have different units. */
-static bool key_word(const void *data, int64_t j, int64_t column, char out[CELL_TEXT])
+static bool key_word(const void *data, int64_t j, int64_t place, char out[CELL_TEXT])
 {
     const key_table *t = data;
+    const int column = t->column[place];
     char why[NAME_TEXT];
     const uint8_t hidden = t->r->hidden[j];
     if (column == COL_WHY)
@@ -65,27 +68,38 @@ static bool key_word(const void *data, int64_t j, int64_t column, char out[CELL_
     else if (hidden && column >= COL_MASKED)
         strcpy(out, "x");
     else
-        explain_number(out, t->e, 4, key_value(data, j, column));
+        explain_number(out, t->e, 4, key_value(data, j, place));
     return true;
+}
+
+/* Columns that only repeat the one before are left out. */
+static key_table choose_columns(const explanation *e, const row_numbers *r)
+{
+    key_table t = {.e = e, .r = r};
+    for (int column = 0; column < COL_COUNT; column++)
+        if ((column != COL_CAPPED || e->opts->softcap > 0) && (column != COL_MASKED || explain_masks(e->opts)) &&
+            (column != COL_WHY || r->row.visible < e->z->Lk))
+            t.column[t.columns++] = column;
+    return t;
 }
 
 static void print_keys(const explanation *e, const row_numbers *r)
 {
-    enum { LABEL = 32 };
-    static const char *const columns[COL_COUNT] = {"scores", "scaled", "capped", "masked", "e^(masked-max)", "weights", "hidden by"};
-    const key_table t = {e, r};
+    static const char *const titles[COL_COUNT] = {"scores", "scaled", "capped", "masked", "e^(x-max)", "weights", "hidden by"};
+    const key_table t = choose_columns(e, r);
     const int64_t count = e->z->Lk;
     char(*labels)[NAME_TEXT] = need_memory((size_t)count * sizeof *labels);
-    const char **names = need_memory((size_t)count * sizeof *names);
+    const char **names = need_memory((size_t)count * sizeof *names), *columns[COL_COUNT];
     for (int64_t j = 0; j < count; j++) {
-        char place_name[NAME_TEXT];
-        snprintf(labels[j], LABEL, "%s %s", explain_say(e->lang, W_KEY), explain_place(place_name, e->key_names, j));
+        char name[NAME_TEXT];
+        snprintf(labels[j], NAME_TEXT, "%s %.50s", explain_say(e->lang, W_KEY), explain_place(name, e->key_names, j));
         names[j] = labels[j];
     }
-    const bool any_hidden = r->row.visible < count;
+    for (int c = 0; c < t.columns; c++)
+        columns[c] = titles[t.column[c]];
     table_print(stdout,
-                &(matrix){.rows = count, .cols = any_hidden ? COL_COUNT : COL_WHY, .value = key_value, .word = key_word, .data = &t,
-                          .row_names = names, .col_names = columns, .round = e->round},
+                &(matrix){.rows = count, .cols = t.columns, .value = key_value, .word = key_word, .data = &t, .row_names = names,
+                          .col_names = columns, .round = e->round},
                 4);
     free(names);
     free(labels);
@@ -154,10 +168,10 @@ static void print_key(const explanation *e, const row_numbers *r, int64_t j)
     print_heading(stdout, explain_say(e->lang, W_KEY_TITLE), explain_place(name, e->key_names, j));
     print_dot(e, r, j);
     explain_number(a, e, 4, r->stage[STAGE_SCORES][j]);
-    printf("    scaled  = %s x %s = %s\n", a, explain_number(b, e, 6, r->row.scale), explain_number(c, e, 4, r->stage[STAGE_SCALED][j]));
+    printf("    scaled  = %s x %s = %s\n", a, explain_setting(b, r->row.scale), explain_number(c, e, 4, r->stage[STAGE_SCALED][j]));
     if (e->opts->softcap > 0) {
         explain_number(a, e, 4, r->stage[STAGE_SCALED][j]);
-        explain_number(b, e, 4, e->opts->softcap);
+        explain_setting(b, e->opts->softcap);
         printf("    capped  = %s tanh(%s / %s) = %s\n", b, a, b, explain_number(c, e, 4, r->stage[STAGE_CAPPED][j]));
     }
     if (r->hidden[j]) {
@@ -181,14 +195,14 @@ static void print_row(const explanation *e, const row_numbers *r, int64_t j)
     printf("    ");
     printf(explain_say(e->lang, W_CELL_PLACE), (long long)r->row.position, (long long)r->row.kv_head);
     printf("\n    ");
-    printf(explain_say(e->lang, explain_default_scale(e) ? W_CELL_SCALE_DEFAULT : W_CELL_SCALE_GIVEN), explain_number(a, e, 6, r->row.scale),
+    printf(explain_say(e->lang, explain_default_scale(e) ? W_CELL_SCALE_DEFAULT : W_CELL_SCALE_GIVEN), explain_setting(a, r->row.scale),
            (long long)e->z->d);
     printf("\n    ");
     printf(explain_say(e->lang, W_CELL_SEES), (long long)r->row.visible, (long long)e->z->Lk);
     puts("\n");
     print_keys(e, r);
     printf("\n    max = %s, entropy = %s\n", explain_number(a, e, 4, r->row.row_max), explain_number(c, e, 4, r->row.entropy));
-    printf("    lse = max + ln(sum of e^(masked-max)%s) = %s\n", e->opts->sinks ? " and e^(sink-max)" : "",
+    printf("    lse = max + ln(sum of e^(x-max)%s) = %s\n", e->opts->sinks ? " and e^(sink-max)" : "",
            explain_number(b, e, 4, r->row.lse));
     const attn_tensor output = attn_tensor_of(r->output, ATTN_F64, 1, &e->z->d_v);
     explain_heading("weights V = output", "", explain_say(e->lang, r->row.visible ? W_OUTPUT : W_EMPTY_ROW));
@@ -233,7 +247,7 @@ static int print_json(const explanation *e, const row_numbers *r, int64_t key)
 
 int explain_cell(const explanation *e, const char *text)
 {
-    place p = {0};
+    cell_place p = {0};
     row_numbers r = {.b = 0};
     int status = read_place(e->z, text, &p);
     if (!status)

@@ -48,7 +48,7 @@ static void print_scaling(const explanation *e, const row_numbers *r)
     if (explain_default_scale(e) && root == floor(root))
         printf("  ->  /%.0f  ->  ", root);
     else
-        printf("  ->  x %s  ->  ", explain_number(text, e, 4, r->row.scale));
+        printf("  ->  x %s  ->  ", explain_setting(text, r->row.scale));
     print_stage(e, r, STAGE_SCALED);
 }
 

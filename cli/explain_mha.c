@@ -34,15 +34,14 @@ static void print_split(const whole *a)
     char shapes[SHAPE_TEXT], line[256];
     const long long L = z->Lq, H = z->H, d = z->d;
     snprintf(shapes, sizeof shapes, "(%lld,%lld) -> (%lld,%lld,%lld) -> (%lld,%lld,%lld)", L, H * d, L, H, d, H, L, d);
+    explain_heading(explain_say(a->e.lang, W_SPLIT), shapes, "");
     snprintf(line, sizeof line, explain_say(a->e.lang, W_RESHAPE), H);
-    explain_heading(explain_say(a->e.lang, W_SPLIT), shapes, line);
-    printf("%s\n", explain_say(a->e.lang, W_TRANSPOSE));
-    table_tensor(stdout, &a->e.t->q, a->e.round, 4);
+    printf("reshape: %s; transpose: %s\n", line, explain_say(a->e.lang, W_TRANSPOSE));
     if (z->H != z->Hkv) {
-        printf("    ");
         printf(explain_say(a->e.lang, W_SHARED_HEADS), (long long)(z->H / z->Hkv));
         putchar('\n');
     }
+    table_tensor(stdout, &a->e.t->q, a->e.round, 4);
 }
 
 static void print_join(const whole *a)

@@ -94,6 +94,12 @@ const char *explain_number(char out[CELL_TEXT], const explanation *e, int decima
     return number_text(out, style, value);
 }
 
+const char *explain_setting(char out[CELL_TEXT], double value)
+{
+    snprintf(out, CELL_TEXT, "%.6g", value);
+    return out;
+}
+
 const char *explain_why_short(char out[NAME_TEXT], uint8_t hidden)
 {
     size_t at = 0;

@@ -54,11 +54,11 @@ static void print_heads(const explanation *e, const attn_tensor *x, const attn_t
 
     snprintf(shapes, sizeof shapes, "%s -> %s", from, tensor_shape_text(to, pieces));
     snprintf(line, sizeof line, explain_say(e->lang, W_RESHAPE), (long long)H);
-    explain_heading(explain_say(e->lang, W_SPLIT), shapes, line);
+    explain_heading("reshape", shapes, line);
     table_tensor(stdout, pieces, e->round, 4);
 
     snprintf(shapes, sizeof shapes, "%s -> %s", to, tensor_shape_text(from, heads));
-    explain_heading("", shapes, explain_say(e->lang, W_TRANSPOSE));
+    explain_heading("transpose", shapes, explain_say(e->lang, W_TRANSPOSE));
     table_tensor(stdout, heads, e->round, 4);
 }
 

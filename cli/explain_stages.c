@@ -77,7 +77,7 @@ static void print_scores(block *b)
     product_shapes(shapes, e->z->Lq, e->z->d, e->z->Lk);
     explain_heading("Q K^T = scores", shapes, explain_say(e->lang, W_SCORES));
     print_table(b, STAGE_SCORES);
-    explain_number(scale, e, 6, b->rows ? b->numbers[0].row.scale : 0);
+    explain_setting(scale, b->numbers[0].row.scale);
     snprintf(formula, sizeof formula, "scores x %s = scaled", scale);
     snprintf(root, sizeof root, "%s = 1/sqrt(%lld)", scale, (long long)e->z->d);
     explain_heading(formula, explain_default_scale(e) ? root : "", explain_say(e->lang, W_SCALED));
@@ -90,7 +90,7 @@ static void print_masked(block *b)
     const attn_sdpa_opts *o = e->opts;
     char formula[160], cap[CELL_TEXT];
     if (o->softcap > 0) {
-        explain_number(cap, e, 6, o->softcap);
+        explain_setting(cap, o->softcap);
         snprintf(formula, sizeof formula, "%s tanh(scaled / %s) = capped", cap, cap);
         explain_heading(formula, "", explain_say(e->lang, W_CAPPED));
         print_table(b, STAGE_CAPPED);
@@ -181,13 +181,11 @@ int explain_stages(const explanation *e)
     const sizes *z = e->z;
     int64_t shown[MOST_BLOCKS + 1];
     const bool small = z->Lq <= TABLE_ROWS && z->Lk <= TABLE_ROWS && z->B * z->H <= MOST_BLOCKS;
-    const int count = shown_places(z->B * z->H, small ? MOST_BLOCKS : 2, shown);
+    const int count = small ? shown_places(z->B * z->H, MOST_BLOCKS, shown) : 1;
     int status = EXIT_DONE;
+    if (!small)
+        shown[0] = 0;
     for (int k = 0; k < count && !status; k++) {
-        if (shown[k] < 0) {
-            puts("\n...");
-            continue;
-        }
         const long long batch = shown[k] / z->H, head = shown[k] % z->H;
         if (z->B > 1) {
             putchar('\n');
@@ -197,6 +195,11 @@ int explain_stages(const explanation *e)
             print_heading(stdout, explain_say(e->lang, W_HEAD), head);
         }
         status = explain_head(e, batch, head, k == 0);
+    }
+    if (!status && !small && z->B * z->H > 1) {
+        putchar('\n');
+        printf(explain_say(e->lang, W_OTHER_HEADS), (long long)(z->B * z->H - 1));
+        putchar('\n');
     }
     return status;
 }

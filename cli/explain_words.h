@@ -47,6 +47,7 @@ typedef enum explain_word {
     /* heads */
     W_HEAD,
     W_BATCH_HEAD,
+    W_OTHER_HEADS,
     W_PROJECT,
     W_PER_HEAD,
     W_SHARED_HEADS,

@@ -99,15 +99,17 @@ typedef struct layout {
 static int point_of(const char *text)
 {
     const char *p = strchr(text, '.');
-    return p && strcmp(text, "...") != 0 ? (int)(p - text) : (int)strlen(text);
+    return p ? (int)(p - text) : (int)strlen(text);
 }
+
+static bool is_gap(const layout *l, int i, int j) { return l->row[i] < 0 || l->col[j] < 0; }
 
 static double largest_shown(const matrix *m, const layout *l)
 {
     double largest = 0;
     for (int i = 0; i < l->rows; i++)
         for (int j = 0; j < l->cols; j++) {
-            if (l->row[i] < 0 || l->col[j] < 0)
+            if (is_gap(l, i, j))
                 continue;
             const double v = fabs(m->value(m->data, l->row[i], l->col[j]));
             if (isfinite(v) && v > largest)
@@ -122,7 +124,7 @@ static void fill_cells(const matrix *m, layout *l)
     for (int i = 0; i < l->rows; i++)
         for (int j = 0; j < l->cols; j++) {
             char *cell = l->text[i * l->cols + j];
-            if (l->row[i] < 0 || l->col[j] < 0)
+            if (is_gap(l, i, j))
                 strcpy(cell, "...");
             else if (!m->word || !m->word(m->data, l->row[i], l->col[j], cell))
                 number_text(cell, style, m->value(m->data, l->row[i], l->col[j]));
@@ -139,15 +141,19 @@ static void measure(const matrix *m, layout *l)
     l->width = l->names ? l->names + 2 : 0;
     for (int j = 0; j < l->cols; j++) {
         l->before[j] = l->after[j] = 0;
-        for (int i = 0; i < l->rows; i++) {
+        for (int i = 0; i < l->rows && l->col[j] >= 0; i++) {
             const char *cell = l->text[i * l->cols + j];
             const int before = point_of(cell), after = (int)strlen(cell) - before;
+            if (is_gap(l, i, j))
+                continue;
             l->before[j] = before > l->before[j] ? before : l->before[j];
             l->after[j] = after > l->after[j] ? after : l->after[j];
         }
         const int name = m->col_names && l->col[j] >= 0 ? text_columns(m->col_names[l->col[j]]) : 0;
-        if (name > l->before[j] + l->after[j])
-            l->before[j] = name - l->after[j];
+        const int least = l->col[j] < 0 || l->row[l->rows / 2] < 0 ? 3 : 1; /* "..."; a gap in the rows is in their middle */
+        const int wanted = name > least ? name : least;
+        if (wanted > l->before[j] + l->after[j])
+            l->before[j] = wanted - l->after[j];
         l->width += l->before[j] + l->after[j] + (j ? 2 : 0);
     }
 }
@@ -166,7 +172,12 @@ static void print_row(FILE *f, const layout *l, int i)
         const int before = point_of(cell), after = (int)strlen(cell) - before;
         if (!*cell && j + 1 == l->cols)
             break;
-        fprintf(f, "%s%*s%s", j ? "  " : "", l->before[j] - before, "", cell);
+        fputs(j ? "  " : "", f);
+        if (is_gap(l, i, j)) {
+            print_right(f, cell, l->before[j] + l->after[j]);
+            continue;
+        }
+        fprintf(f, "%*s%s", l->before[j] - before, "", cell);
         if (j + 1 < l->cols)
             fprintf(f, "%*s", l->after[j] - after, "");
     }
@@ -197,7 +208,8 @@ void table_print(FILE *f, const matrix *m, int indent)
 {
     layout l = {0};
     const int room = terminal_columns(f) - indent;
-    l.rows = shown_places(m->rows, m->rows <= TABLE_ROWS ? TABLE_ROWS : 2 * TABLE_EDGE, l.row);
+    const bool all_rows = m->rows <= TABLE_ROWS && m->rows * (m->cols < TABLE_CELLS ? m->cols : TABLE_CELLS) <= TABLE_CELLS;
+    l.rows = shown_places(m->rows, all_rows ? TABLE_ROWS : 2 * TABLE_EDGE, l.row);
     l.text = need_memory((size_t)l.rows * (MOST_COLS + 1) * CELL_TEXT);
     for (int most = MOST_COLS; most >= 2; most--) {
         l.cols = shown_places(m->cols, most, l.col);
@@ -253,7 +265,8 @@ void table_tensor(FILE *f, const attn_tensor *t, int round, int indent)
     int64_t blocks = 1, shown[BLOCKS + 1];
     for (int32_t axis = 0; axis < t->ndim - 2; axis++)
         blocks *= t->shape[axis];
-    const int count = shown_places(tensor_count(t) == 0 ? 1 : blocks, BLOCKS, shown);
+    const bool large = tensor_count(t) > BLOCKS * TABLE_CELLS;
+    const int count = shown_places(tensor_count(t) == 0 ? 1 : blocks, large ? 2 : BLOCKS, shown);
     for (int b = 0; b < count; b++) {
         if (shown[b] < 0) {
             fprintf(f, "%*s...\n", indent, "");

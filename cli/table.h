@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { CELL_TEXT = 48, TABLE_EDGE = 3, TABLE_ROWS = 12 };
+enum { CELL_TEXT = 48, TABLE_EDGE = 3, TABLE_ROWS = 12, TABLE_CELLS = 200 };
 
 /* How numbers are shown: fixed with at most `decimals` decimals, or with an exponent. */
 typedef struct number_style {
@@ -36,6 +36,7 @@ typedef struct matrix {
 /* Which of n places are shown when at most `most` fit: their numbers in shown[], -1 for the gap. Returns how many entries. */
 int shown_places(int64_t n, int most, int64_t *shown);
 
+/* Rows are shortened beyond TABLE_ROWS, or TABLE_CELLS cells, to TABLE_EDGE at each end; columns to what fits the terminal. */
 void table_print(FILE *f, const matrix *m, int indent);
 
 /* The matrices of a tensor, each headed by its place in the leading axes ("[0,3]"), few of many. */
