@@ -8,8 +8,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { CANARY = 0xa5 };
-
 static size_t page_size(void) { return (size_t)sysconf(_SC_PAGESIZE); }
 
 guarded guarded_new(size_t size, enum guard_side side)

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 enum guard_side { GUARD_AFTER, GUARD_BEFORE };
+enum { CANARY = 0xff }; /* as a float a NaN, so that what is read without having been written shows */
 
 typedef struct guarded {
     unsigned char *data; /* `size` bytes, all of them canaries at first */

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The linear layer, and the small kernels. */
+#include "harness.h"
+
+#include <float.h>
+#include <math.h>
+
+/* 0, 1, what lies around the vector and tile sizes of every level, and primes. */
+static int64_t any_size(rng *r, bool may_be_zero)
+{
+    static const int64_t sizes[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 16, 17, 23, 31, 32, 33, 47, 61, 63, 64, 65, 97, 127, 128, 129, 191 };
+    return may_be_zero && rng_chance(r, 0.05) ? 0 : sizes[rng_int(r, 0, (int64_t)(sizeof sizes / sizeof *sizes) - 1)];
+}
+
+typedef struct linear_case {
+    harness *h;
+    attn_linear_job job;
+    array *a, *w, *bias, *packed, *c;
+} linear_case;
+
+static void run_pack(void *user)
+{
+    const linear_case *x = user;
+    x->h->kernels->linear_pack(x->packed->rows.data, x->w->rows.data, x->w->rows.position, x->w->rows.column, x->job.terms, x->job.columns);
+}
+static void run_linear(void *user)
+{
+    const linear_case *x = user;
+    x->h->kernels->linear(&x->job);
+}
+
+static void fill(harness *h, const array *a)
+{
+    const attn_tensor t = tensor_of_array(a);
+    const double sizes[] = { 1, 1, 1, 100, 0, h->real == ATTN_F64 ? 1e-310 : 1e-41 };
+    fill_normal(&t, &h->random, sizes[rng_int(&h->random, 0, 5)]);
+}
+
+static array *new_output(harness *h, const char *name, int64_t rows, int64_t columns)
+{
+    array *a = new_plain_array(h, name, h->real, rows, 1, columns);
+    a->is_output = true;
+    return a;
+}
+
+/* Rows with columns side by side and a gap after each: what linear may be given. */
+static array *new_strided(harness *h, const char *name, int64_t rows, int64_t columns)
+{
+    array *a;
+    do
+        a = new_array(h, name, h->real, rows, 1, columns);
+    while (columns > 1 && a->rows.column != 1);
+    return a;
+}
+
+/* Packed weights of a random W; false if packing faults. */
+static bool pack(linear_case *x, harness *h, bool may_be_zero)
+{
+    *x = (linear_case){ .h = h };
+    x->job.terms = any_size(&h->random, may_be_zero);
+    x->job.columns = any_size(&h->random, may_be_zero);
+    if (rng_chance(&h->random, 0.02)) { /* more terms than one pass of the kernel */
+        x->job.terms = rng_int(&h->random, 2040, 4100);
+        x->job.columns %= 80;
+    }
+    x->w = new_array(h, "w", h->real, x->job.terms, 1, x->job.columns);
+    fill(h, x->w);
+    const int64_t size = h->kernels->linear_size(x->job.terms, x->job.columns), reals = size / (int64_t)attn_dtype_size(h->real);
+    if (reals < x->job.terms * x->job.columns || size % (int64_t)attn_dtype_size(h->real) != 0)
+        complain(h, "linear_size(%lld, %lld) = %lld", (long long)x->job.terms, (long long)x->job.columns, (long long)size);
+    x->packed = new_output(h, "packed", 1, reals);
+    return call_kernel(h, run_pack, x);
+}
+
+void test_linear_size(harness *h)
+{
+    const int64_t terms = any_size(&h->random, true), columns = any_size(&h->random, true), real = (int64_t)attn_dtype_size(h->real);
+    const int64_t size = h->kernels->linear_size(terms, columns);
+    if (size < terms * columns * real || size % real != 0 || size != h->kernels->linear_size(terms, columns))
+        complain(h, "%lld bytes for %lld terms and %lld columns", (long long)size, (long long)terms, (long long)columns);
+}
+
+/* All of W is in the packed weights, the rest of them is zero. */
+void test_linear_pack(harness *h)
+{
+    linear_case x;
+    if (!pack(&x, h, true))
+        return;
+    const attn_tensor w = tensor_of_array(x.w), packed = tensor_of_array(x.packed);
+    double sum = 0, packed_sum = 0;
+    for (int64_t t = 0; t < x.job.terms; t++)
+        for (int64_t c = 0; c < x.job.columns; c++)
+            sum += fabs(ref_element(&w, 0, 0, t, c));
+    for (int64_t i = 0; i < x.packed->columns; i++)
+        packed_sum += fabs(ref_element(&packed, 0, 0, 0, i));
+    if (!(fabs(sum - packed_sum) <= 1e-9 * sum))
+        complain(h, "the magnitudes of %lld x %lld weights add up to %g, packed to %g", (long long)x.job.terms, (long long)x.job.columns, sum,
+                 packed_sum);
+}
+
+/* Every element within (terms + 2) roundings of the sum of magnitudes: the bound of one chain of multiply-adds that starts at the bias. */
+static void check_linear(const linear_case *x)
+{
+    const attn_tensor a = tensor_of_array(x->a), w = tensor_of_array(x->w), c = tensor_of_array(x->c);
+    const attn_tensor bias = x->bias ? tensor_of_array(x->bias) : a;
+    const bool wide = x->h->real == ATTN_F64;
+    const double u = wide ? 0x1p-53 : 0x1p-24, tiny = wide ? 0x1p-1074 : 0x1p-149;
+    for (int64_t i = 0; i < x->job.rows; i++)
+        for (int64_t j = 0; j < x->job.columns; j++) {
+            long double want = x->bias ? ref_element(&bias, 0, 0, 0, j) : 0, size = fabsl(want);
+            for (int64_t t = 0; t < x->job.terms; t++) {
+                const long double product = (long double)ref_element(&a, 0, 0, i, t) * ref_element(&w, 0, 0, t, j);
+                want += product;
+                size += fabsl(product);
+            }
+            const double terms = (double)x->job.terms + 2, bound = 1.01 * terms * (u * (double)size + tiny);
+            const double got = ref_element(&c, 0, 0, i, j), error = (double)fabsl(got - want);
+            x->h->worst.compared[OUTPUT]++;
+            if (!(error <= bound))
+                complain(x->h, "[%lld,%lld] of %lld rows, %lld terms, %lld columns is %.17g, should be %.17g; the bound is %g", (long long)i,
+                         (long long)j, (long long)x->job.rows, (long long)x->job.terms, (long long)x->job.columns, got, (double)want, bound);
+            else if (bound > 0)
+                x->h->worst.share[OUTPUT] = fmax(x->h->worst.share[OUTPUT], error / bound);
+        }
+}
+
+/* The rows [first, first + rows) alone have the same bits. */
+static void check_part(linear_case *x, int64_t first, int64_t rows)
+{
+    const attn_tensor whole = tensor_of_array(x->c);
+    const attn_tensor part_of_whole = slice(whole, 2, first, first + rows);
+    linear_case part = *x;
+    part.c = new_output(x->h, "c of a part", rows, x->job.columns);
+    part.job.rows = rows;
+    part.job.a = (const char *)x->job.a + first * x->job.a_stride * (int64_t)attn_dtype_size(x->h->real);
+    part.job.c = part.c->rows.data;
+    part.job.c_stride = part.c->rows.position;
+    if (!call_kernel(x->h, run_linear, &part))
+        return;
+    const attn_tensor c = tensor_of_array(part.c);
+    if (!same_bits("linear", &part_of_whole, &c))
+        complain(x->h, "rows %lld to %lld alone have other bits", (long long)first, (long long)(first + rows));
+}
+
+void test_linear(harness *h)
+{
+    linear_case x;
+    if (!pack(&x, h, true))
+        return;
+    x.packed->is_output = false;
+    x.job.rows = any_size(&h->random, true) % (x.job.terms > 1000 ? 8 : 1000);
+    x.a = new_strided(h, "a", x.job.rows, x.job.terms);
+    fill(h, x.a);
+    if (rng_chance(&h->random, 0.5)) {
+        x.bias = new_plain_array(h, "bias", h->real, 1, 1, x.job.columns);
+        fill(h, x.bias);
+        x.job.bias = x.bias->rows.data;
+    }
+    x.c = new_strided(h, "c", x.job.rows, x.job.columns);
+    x.c->is_output = true;
+    x.job.a = x.a->rows.data;
+    x.job.a_stride = x.a->rows.position;
+    x.job.c = x.c->rows.data;
+    x.job.c_stride = x.c->rows.position;
+    x.job.packed = x.packed->rows.data;
+    if (!call_kernel(h, run_linear, &x))
+        return;
+    check_linear(&x);
+    check_part(&x, 0, x.job.rows);
+    if (x.job.rows > 1) {
+        const int64_t first = rng_int(&h->random, 0, x.job.rows - 1);
+        check_part(&x, first, rng_int(&h->random, 1, x.job.rows - first));
+    }
+}
+
+/* ------------------------------------------------------------------- others ---- */
+
+typedef struct peak_case {
+    harness *h;
+    int64_t rounds;
+    double sink, done;
+} peak_case;
+
+static void run_peak(void *user)
+{
+    peak_case *x = user;
+    x->done = x->h->kernels->peak(x->rounds, &x->sink);
+}
+
+void test_peak(harness *h)
+{
+    peak_case x = { h, 1 + h->number % 100, 0.5, 0 }, twice = { h, 2 * x.rounds, 0.5, 0 };
+    if (!call_kernel(h, run_peak, &x) || !call_kernel(h, run_peak, &twice))
+        return;
+    if (!(x.done > 0) || twice.done != 2 * x.done || !isfinite(x.sink) || x.sink == 0.5)
+        complain(h, "%lld rounds are %g operations, twice as many %g; sink %g", (long long)x.rounds, x.done, twice.done, x.sink);
+}
+
+static void run_unit(void *user)
+{
+    *(int64_t *)((void **)user)[1] = ((harness *)((void **)user)[0])->kernels->sdpa_unit();
+}
+
+void test_sdpa_unit(harness *h)
+{
+    int64_t unit = 0;
+    void *user[] = { h, &unit };
+    if (call_kernel(h, run_unit, user) && (unit < 1 || unit > 1 << 20))
+        complain(h, "%lld rows", (long long)unit);
+}
