@@ -55,7 +55,7 @@ class OnnxAttention(unittest.TestCase):
         for level in (name for name, usable in attnlib.isa_levels() if usable):
             with attnlib.Context(isa=level) as ctx:
                 for name, case in self.CASES.items():
-                    with self.subTest(name, isa=level):
+                    with self.subTest(case=name, isa=level):
                         self.check(ctx, case)
                         RAN[name] = RAN.get(name, 0) + 1
 

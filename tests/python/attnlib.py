@@ -11,7 +11,8 @@ from ctypes import POINTER, Structure, byref, c_char_p, c_double, c_int32, c_int
 import numpy as np
 
 BF16 = np.dtype([("bf16", "<u2")])
-DTYPES = {"f32": 1, "f64": 2, "f16": 3, "bf16": 4, "bool": 5, "i8": 6, "u8": 7, "i16": 8, "u16": 9, "i32": 10, "u32": 11, "i64": 12, "u64": 13}
+DTYPES = {"f32": 1, "f64": 2, "f16": 3, "bf16": 4, "bool": 5, "i8": 6, "u8": 7, "i16": 8, "u16": 9, "i32": 10, "u32": 11, "i64": 12,
+          "u64": 13}
 NUMPY = {"f32": np.dtype("f4"), "f64": np.dtype("f8"), "f16": np.dtype("f2"), "bf16": BF16, "bool": np.dtype("?"),
          "i8": np.dtype("i1"), "u8": np.dtype("u1"), "i16": np.dtype("i2"), "u16": np.dtype("u2"), "i32": np.dtype("i4"),
          "u32": np.dtype("u4"), "i64": np.dtype("i8"), "u64": np.dtype("u8")}
