@@ -124,7 +124,8 @@ typedef struct attn_ctx_opts {
 ATTN_API attn_status attn_ctx_create(attn_ctx **out, const attn_ctx_opts *opts, char *err, size_t err_size);
 /* NULL is fine. Objects made with ctx must be destroyed before. */
 ATTN_API void attn_ctx_destroy(attn_ctx *ctx);
-/* The sentence of the last failed call on ctx: the argument, both shapes, the rule, the remedy. "" after success. Valid to the next call. */
+/* The sentence of the last failed call on ctx: the argument, both shapes, the rule, the remedy. "" after success. Valid to the next
+   call. */
 ATTN_API const char *attn_ctx_error(const attn_ctx *ctx);
 
 typedef struct attn_info {

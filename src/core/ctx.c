@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 static const attn_isa isas[] = {
-    { "scalar", &attn_kernels_scalar_f32, &attn_kernels_scalar_f64 },
+    {"scalar", &attn_kernels_scalar_f32, &attn_kernels_scalar_f64},
 #if defined(__x86_64__)
-    { "avx2", &attn_kernels_avx2_f32, &attn_kernels_avx2_f64 },
-    { "avx512", &attn_kernels_avx512_f32, &attn_kernels_avx512_f64 },
+    {"avx2", &attn_kernels_avx2_f32, &attn_kernels_avx2_f64},
+    {"avx512", &attn_kernels_avx512_f32, &attn_kernels_avx512_f64},
 #elif defined(__aarch64__)
-    { "neon", &attn_kernels_neon_f32, &attn_kernels_neon_f64 },
+    {"neon", &attn_kernels_neon_f32, &attn_kernels_neon_f64},
 #endif
 };
 enum { N_ISAS = sizeof isas / sizeof *isas };
@@ -87,8 +87,8 @@ attn_status attn_copy_struct(attn_ctx *ctx, void *own, size_t own_size, const vo
         return attn_fail(ctx, ATTN_E_ARG, "%s.struct_size is %u, which is less than its first two members; use sizeof", what, size);
     for (size_t i = own_size; i < size; i++)
         if (((const unsigned char *)theirs)[i])
-            return attn_fail(ctx, ATTN_E_ARG, "%s has %u bytes and uses options that this libattn (%s, %zu bytes) does not know", what, size,
-                             attn_version(), own_size);
+            return attn_fail(ctx, ATTN_E_ARG, "%s has %u bytes and uses options that this libattn (%s, %zu bytes) does not know", what,
+                             size, attn_version(), own_size);
     memcpy(own, theirs, size < own_size ? size : own_size);
     return ATTN_OK;
 }
@@ -154,12 +154,13 @@ static attn_status choose_isa(attn_ctx *ctx, const char *asked)
     char usable[80];
     list_levels(usable, sizeof usable);
     return attn_fail(ctx, ATTN_E_UNSUPPORTED, "%s is '%.40s', %s; usable here: %s", source, asked ? asked : "",
-                     ctx->isa ? "an ISA level that this CPU or its operating system cannot run" : "which is no ISA level of this library", usable);
+                     ctx->isa ? "an ISA level that this CPU or its operating system cannot run" : "which is no ISA level of this library",
+                     usable);
 }
 
 attn_status attn_ctx_create(attn_ctx **out, const attn_ctx_opts *opts, char *err, size_t err_size)
 {
-    attn_ctx draft = { .alloc = default_alloc, .free = default_free };
+    attn_ctx draft = {.alloc = default_alloc, .free = default_free};
     attn_ctx_opts o;
     if (err && err_size)
         err[0] = 0;
@@ -188,7 +189,7 @@ attn_status attn_ctx_create(attn_ctx **out, const attn_ctx_opts *opts, char *err
     }
     draft.progress = o.progress;
     draft.progress_user = o.progress_user;
-    draft.info = (attn_info){ .isa = draft.isa->name, .path = "none", .threads = draft.threads };
+    draft.info = (attn_info){.isa = draft.isa->name, .path = "none", .threads = draft.threads};
     *ctx = draft;
     *out = ctx;
     return ATTN_OK;

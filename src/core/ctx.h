@@ -26,8 +26,8 @@ struct attn_ctx {
     int (*progress)(void *user, double done);
     void *progress_user;
     attn_info info;
-    attn_buffer scratch;    /* of the kernels: one part for each thread */
-    attn_buffer temporary;  /* of attn_mha: Q, K, V and the heads */
+    attn_buffer scratch;   /* of the kernels: one part for each thread */
+    attn_buffer temporary; /* of attn_mha: Q, K, V and the heads */
     char error[640];
 };
 

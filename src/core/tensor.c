@@ -10,9 +10,9 @@ typedef struct dtype_row {
 } dtype_row;
 
 static const dtype_row dtypes[] = {
-    [ATTN_F32] = { "f32", 4 }, [ATTN_F64] = { "f64", 8 }, [ATTN_F16] = { "f16", 2 }, [ATTN_BF16] = { "bf16", 2 }, [ATTN_BOOL] = { "bool", 1 },
-    [ATTN_I8] = { "i8", 1 },   [ATTN_U8] = { "u8", 1 },   [ATTN_I16] = { "i16", 2 }, [ATTN_U16] = { "u16", 2 },   [ATTN_I32] = { "i32", 4 },
-    [ATTN_U32] = { "u32", 4 }, [ATTN_I64] = { "i64", 8 }, [ATTN_U64] = { "u64", 8 },
+    [ATTN_F32] = {"f32", 4}, [ATTN_F64] = {"f64", 8}, [ATTN_F16] = {"f16", 2}, [ATTN_BF16] = {"bf16", 2}, [ATTN_BOOL] = {"bool", 1},
+    [ATTN_I8] = {"i8", 1},   [ATTN_U8] = {"u8", 1},   [ATTN_I16] = {"i16", 2}, [ATTN_U16] = {"u16", 2},   [ATTN_I32] = {"i32", 4},
+    [ATTN_U32] = {"u32", 4}, [ATTN_I64] = {"i64", 8}, [ATTN_U64] = {"u64", 8},
 };
 
 static const dtype_row *find_dtype(attn_dtype t)
@@ -38,7 +38,7 @@ int attn_dtype_is_integer(attn_dtype t) { return find_dtype(t) && !attn_dtype_is
 
 attn_tensor attn_tensor_of(void *data, attn_dtype dtype, int32_t ndim, const int64_t *shape)
 {
-    attn_tensor t = { .data = data, .dtype = dtype, .ndim = ndim < 0 ? 0 : ndim > ATTN_MAX_DIMS ? ATTN_MAX_DIMS : ndim };
+    attn_tensor t = {.data = data, .dtype = dtype, .ndim = ndim < 0 ? 0 : ndim > ATTN_MAX_DIMS ? ATTN_MAX_DIMS : ndim};
     uint64_t stride = 1; /* unsigned: a product beyond 64 bits wraps here and is refused where the tensor is used */
     for (int i = t.ndim - 1; i >= 0; i--) {
         t.shape[i] = shape[i];
@@ -53,7 +53,7 @@ attn_tensor attn_tensor_permute(const attn_tensor *t, const int32_t *order)
     attn_tensor p = *t;
     for (int i = 0; i < t->ndim; i++) {
         if (order[i] < 0 || order[i] >= t->ndim)
-            return (attn_tensor){ .data = t->data, .dtype = t->dtype };
+            return (attn_tensor){.data = t->data, .dtype = t->dtype};
         p.shape[i] = t->shape[order[i]];
         p.stride[i] = t->stride[order[i]];
     }
@@ -119,7 +119,7 @@ typedef struct lattice {
 
 static lattice lattice_of(const attn_tensor *t)
 {
-    lattice l = { .base = (uintptr_t)t->data, .size = (int64_t)attn_dtype_size(t->dtype) };
+    lattice l = {.base = (uintptr_t)t->data, .size = (int64_t)attn_dtype_size(t->dtype)};
     for (int i = 0; i < t->ndim; i++) {
         int64_t step = t->stride[i] * l.size, at = l.axes;
         if (t->shape[i] < 2)

@@ -50,7 +50,7 @@ static int threads_allowed(int threads)
 
 attn_status attn_parallel(attn_ctx *ctx, int threads, int64_t items, attn_task *task, void *user)
 {
-    work w = { .ctx = ctx, .task = task, .user = user, .items = items };
+    work w = {.ctx = ctx, .task = task, .user = user, .items = items};
     threads = threads_allowed(items < threads ? (int)items : threads);
     ctx->info.threads = threads < 1 ? 1 : (uint32_t)threads;
     if (threads <= 1) {

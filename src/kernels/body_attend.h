@@ -72,8 +72,8 @@ KERNEL void rescale_lanes(const query_block *b, int64_t lane, vf top, vb grown, 
     }
 }
 
-/* scores -> weights = e^(score - max), in place; adds them to the sums (online softmax, Milakov and Gimelshein 2018). The rescale is decided
-   per lane and block of keys. */
+/* scores -> weights = e^(score - max), in place; adds them to the sums (online softmax, Milakov and Gimelshein 2018). The rescale is
+   decided per lane and block of keys. */
 INLINE void softmax_vecs(const query_block *b, real *scores, int n_keys, int64_t value_dim, const int vecs)
 {
     const int64_t lanes = vecs * VL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is added to a tile of scores, and what hides a key. bias[key][lane] holds the sum of the masks, biases and ALiBi; HIDDEN there, and
-   only there, says that the lane does not see the key. A sum that falls below the range stays the lowest real: a computed -inf hides nothing. */
+   only there, says that the lane does not see the key. A sum that falls below the range stays the lowest real: a computed -inf hides
+   nothing. */
 
 #define LOWEST (-REAL_MAX) /* the running max before any key; finite, so that HIDDEN - LOWEST is -inf */
 

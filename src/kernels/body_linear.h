@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linear layer over packed weights. W [terms][columns] is packed once into panels of PANEL columns, [panel][term][column], the last one padded
-   with zeros. The terms of every output are added in order (bias first), however many rows there are: a row alone has the same bits. */
+/* Linear layer over packed weights. W [terms][columns] is packed once into panels of PANEL columns, [panel][term][column], the last one
+   padded with zeros. The terms of every output are added in order (bias first), however many rows there are: a row alone has the same
+   bits. */
 
 enum {
     PANEL = GEMM_VECS * VL,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* exp2 and tanh on vectors. Coefficients: fit_exp2.py; those of the f32 exp2 minimise the relative error of 2^f itself with value 1 at 0. */
+/* exp2 and tanh on vectors. Coefficients: fit_exp2.py; those of the f32 exp2 minimise the relative error of
+   2^f itself, with value 1 at 0. */
 
 #ifdef ATTN_REAL_IS_DOUBLE
 static const real exp2_quotient[] = { 0x1.37bcbc3f2a1afp-35, 0x1.cb0d4a0477000p-32, 0x1.e7b024354ec8cp-28, 0x1.b4f8826155a22p-24,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What may be seen of a block besides its output: the stages, the weights, and what is summed from them. The tiles are computed a second time,
-   by the same steps, when the max and sum of every lane are known; so the fast path pays nothing and nothing of size Lq x Lk is held. */
+/* What may be seen of a block besides its output: the stages, the weights, and what is summed from them. The tiles are computed a second
+   time, by the same steps, when the max and sum of every lane are known; so the fast path pays nothing and nothing of size Lq x Lk is
+   held. */
 
 INLINE int wants_trace(const attn_sdpa_job *job)
 {
@@ -9,7 +10,8 @@ INLINE int wants_trace(const attn_sdpa_job *job)
 }
 
 /* to[position][head][key + i] = tile[i][lane], or added to with `average` (0: set) */
-KERNEL void store_tile(const attn_rows *to, const query_block *b, const attn_sdpa_job *job, const real *tile, int64_t key, int n_keys, real average)
+KERNEL void store_tile(const attn_rows *to, const query_block *b, const attn_sdpa_job *job, const real *tile, int64_t key, int n_keys,
+                       real average)
 {
     if (!to->data)
         return;

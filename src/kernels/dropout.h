@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dropout generator: Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"), counter-based, so that
-   the weight of (b, h, i, j) is kept or not whatever call, thread or tile asks. Key {seed low, seed high}, counter {j / 4, i, h, b}, each modulo
-   2^32; word j % 4 as a fraction of 2^32 is kept if it is at least p. */
+/* The dropout generator: Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"), counter-based, so
+   that the weight of (b, h, i, j) is kept or not whatever call, thread or tile asks. Key {seed low, seed high}, counter {j / 4, i, h, b}, each
+   modulo 2^32; word j % 4 as a fraction of 2^32 is kept if it is at least p. */
 #ifndef ATTN_DROPOUT_H
 #define ATTN_DROPOUT_H
 #include <stdint.h>
@@ -14,7 +14,8 @@ typedef struct attn_drop_row {
 
 static inline attn_drop_row attn_drop_row_of(uint64_t seed, int64_t b, int64_t h, int64_t i)
 {
-    return (attn_drop_row){ .key = { (uint32_t)seed, (uint32_t)(seed >> 32) }, .row = (uint32_t)i, .head = (uint32_t)h, .batch = (uint32_t)b, .quad = -1 };
+    return (attn_drop_row){ .key = { (uint32_t)seed, (uint32_t)(seed >> 32) },
+                            .row = (uint32_t)i, .head = (uint32_t)h, .batch = (uint32_t)b, .quad = -1 };
 }
 
 static inline void attn_philox(uint32_t c[4], const uint32_t key[2])

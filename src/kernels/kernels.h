@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels: what an ISA level provides. Every algorithm has one body (body_*.h), compiled once per level and precision by the k_*.c files;
-   the only thing that leaves such a file is its table. X(return type, name, arguments) below is the one list: the struct, the tables and the
-   tests are made from it. */
+/* The kernels: what an ISA level provides. Every algorithm has one body (body_*.h), compiled once per level and precision by the k_*.c
+   files; the only thing that leaves such a file is its table. X(return type, name, arguments) below is the one list: the struct, the
+   tables and the tests are made from it. */
 #ifndef ATTN_KERNELS_H
 #define ATTN_KERNELS_H
 #include <attn/attn.h>
@@ -53,8 +53,8 @@ typedef struct attn_linear_job {
     int64_t rows, terms, columns, a_stride, c_stride;
 } attn_linear_job;
 
-/* sdpa_rows     rows [first, end) of the job, all of their outputs. first is a multiple of sdpa_unit. scratch: sdpa_scratch bytes, 64-aligned.
-   sdpa_unit     rows that pass over the keys together: the smallest piece of work to hand to a thread
+/* sdpa_rows     rows [first, end) of the job, all of their outputs; scratch: sdpa_scratch bytes, 64-aligned
+   sdpa_unit     rows that pass over the keys together: the largest piece of work worth handing to a thread
    linear_size   bytes of the packed weights
    linear_pack   packs W [terms][columns] (strides in elements; real): also zeroes the padding
    linear        the product

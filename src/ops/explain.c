@@ -6,16 +6,16 @@
 #include "../kernels/convert.h"
 #include <math.h>
 
-static attn_rows along_keys(const attn_view *v) { return (attn_rows){ .data = v->data, .dtype = v->dtype, .column = v->stride[KEY] }; }
+static attn_rows along_keys(const attn_view *v) { return (attn_rows){.data = v->data, .dtype = v->dtype, .column = v->stride[KEY]}; }
 
 /* Only the row (head within the group, i) is left of a job; its outputs are cut off. */
 static void narrow_to_row(attn_sdpa_job *j, int64_t head, int64_t i)
 {
-    attn_rows *inputs[] = { &j->q, &j->keep, &j->added[0], &j->added[1], &j->dropout_keep };
+    attn_rows *inputs[] = {&j->q, &j->keep, &j->added[0], &j->added[1], &j->dropout_keep};
     for (size_t n = 0; n < sizeof inputs / sizeof *inputs; n++)
         if (inputs[n]->data)
-            inputs[n]->data = (char *)inputs[n]->data +
-                              (i * inputs[n]->position + head * inputs[n]->head) * (int64_t)attn_dtype_size(inputs[n]->dtype);
+            inputs[n]->data =
+                (char *)inputs[n]->data + (i * inputs[n]->position + head * inputs[n]->head) * (int64_t)attn_dtype_size(inputs[n]->dtype);
     j->heads = j->positions = 1;
     j->offset += i;
     j->q_len = i < j->q_len;
@@ -23,7 +23,7 @@ static void narrow_to_row(attn_sdpa_job *j, int64_t head, int64_t i)
     j->drop_head += head;
     j->slopes = j->slopes ? j->slopes + head : NULL;
     j->sinks = j->sinks ? j->sinks + head : NULL;
-    j->out = j->lse = j->row_max = j->entropy = j->mass = j->scores = j->scaled = j->capped = j->masked = j->weights = (attn_rows){ 0 };
+    j->out = j->lse = j->row_max = j->entropy = j->mass = j->scores = j->scaled = j->capped = j->masked = j->weights = (attn_rows){0};
     j->average = 0;
 }
 
@@ -47,9 +47,9 @@ static uint8_t reasons(const attn_sdpa_job *j, uint32_t flags, int64_t n)
 
 static attn_status bind_row(attn_ctx *ctx, const attn_plan *p, attn_rows *to, const attn_tensor *t, const char *name, int64_t size)
 {
-    static const int axis[] = { KEY };
-    attn_plan sized = { .keys = size, .is_f64 = p->is_f64 };
-    attn_view view = { 0 };
+    static const int axis[] = {KEY};
+    attn_plan sized = {.keys = size, .is_f64 = p->is_f64};
+    attn_view view = {0};
     attn_status status = attn_bind_output(ctx, &view, &sized, t, name, 1, axis);
     if (status == ATTN_OK)
         *to = along_keys(&view);
@@ -75,12 +75,15 @@ static attn_status run_row(attn_ctx *ctx, const attn_plan *p, attn_sdpa_job *j, 
     if (status != ATTN_OK)
         return status;
     const attn_dtype dtype = p->is_f64 ? ATTN_F64 : ATTN_F32;
-    union { float f32[3]; double f64[3]; } got;
-    attn_rows *wanted[] = { &j->lse, &j->row_max, &j->entropy };
+    union {
+        float f32[3];
+        double f64[3];
+    } got;
+    attn_rows *wanted[] = {&j->lse, &j->row_max, &j->entropy};
     for (int i = 0; i < 3; i++)
-        *wanted[i] = (attn_rows){ .data = p->is_f64 ? (void *)&got.f64[i] : (void *)&got.f32[i], .dtype = dtype };
+        *wanted[i] = (attn_rows){.data = p->is_f64 ? (void *)&got.f64[i] : (void *)&got.f32[i], .dtype = dtype};
     if (!j->out.data)
-        j->out = (attn_rows){ .data = (char *)ctx->scratch.data + scratch, .dtype = dtype, .column = 1 };
+        j->out = (attn_rows){.data = (char *)ctx->scratch.data + scratch, .dtype = dtype, .column = 1};
     kernels->sdpa_rows(j, 0, 1, ctx->scratch.data);
     for (int i = 0; i < 3; i++)
         numbers[i] = p->is_f64 ? got.f64[i] : (double)got.f32[i];
@@ -90,9 +93,11 @@ static attn_status run_row(attn_ctx *ctx, const attn_plan *p, attn_sdpa_job *j, 
 static attn_status explain_row(attn_ctx *ctx, const attn_plan *p, attn_row *row, int64_t b, int64_t h, int64_t i)
 {
     if (p->is_packed)
-        return attn_fail(ctx, ATTN_E_UNSUPPORTED, "attn_explain_cell is not defined for packed input (cu_seqlens); give the sequence alone");
+        return attn_fail(ctx, ATTN_E_UNSUPPORTED,
+                         "attn_explain_cell is not defined for packed input (cu_seqlens); give the sequence alone");
     if (b < 0 || b >= p->items || h < 0 || h >= p->heads || i < 0 || i >= p->rows)
-        return attn_fail(ctx, ATTN_E_ARG, "cell (%lld,%lld,%lld) is outside: there are %lld items, %lld heads and %lld rows, counted from 0", (long long)b,
+        return attn_fail(ctx, ATTN_E_ARG,
+                         "cell (%lld,%lld,%lld) is outside: there are %lld items, %lld heads and %lld rows, counted from 0", (long long)b,
                          (long long)h, (long long)i, (long long)p->items, (long long)p->heads, (long long)p->rows);
     attn_sdpa_job j = attn_plan_job(p, b, h / p->group);
     double numbers[3];

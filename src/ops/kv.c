@@ -18,8 +18,10 @@ static attn_status check_desc(attn_ctx *ctx, const attn_kv_desc *d)
         return attn_fail(ctx, ATTN_E_DTYPE, "attn_kv_desc.dtype is %d; f32, f16, bf16 or f64 is needed", (int)d->dtype);
     if (d->batch < 1 || d->kv_heads < 1 || d->head_dim < 1 || d->value_dim < 1 || d->capacity < 0)
         return attn_fail(ctx, ATTN_E_ARG,
-                         "attn_kv_desc has batch %lld, kv_heads %lld, capacity %lld, head_dim %lld, value_dim %lld; all must be positive (capacity may be 0)",
-                         (long long)d->batch, (long long)d->kv_heads, (long long)d->capacity, (long long)d->head_dim, (long long)d->value_dim);
+                         "attn_kv_desc has batch %lld, kv_heads %lld, capacity %lld, head_dim %lld, value_dim %lld; all must be positive "
+                         "(capacity may be 0)",
+                         (long long)d->batch, (long long)d->kv_heads, (long long)d->capacity, (long long)d->head_dim,
+                         (long long)d->value_dim);
     return ATTN_OK;
 }
 
@@ -39,12 +41,13 @@ attn_status attn_kv_create(attn_ctx *ctx, attn_kv **out, const attn_kv_desc *des
     status = status ? status : check_desc(ctx, &d);
     if (status != ATTN_OK)
         return status;
-    attn_kv draft = { .k = attn_tensor_of(NULL, d.dtype, 4, (const int64_t[]){ d.batch, d.kv_heads, d.capacity, d.head_dim }),
-                      .v = attn_tensor_of(NULL, d.dtype, 4, (const int64_t[]){ d.batch, d.kv_heads, d.capacity, d.value_dim }),
-                      .free = ctx->free, .user = ctx->user };
+    attn_kv draft = {.k = attn_tensor_of(NULL, d.dtype, 4, (const int64_t[]){d.batch, d.kv_heads, d.capacity, d.head_dim}),
+                     .v = attn_tensor_of(NULL, d.dtype, 4, (const int64_t[]){d.batch, d.kv_heads, d.capacity, d.value_dim}),
+                     .free = ctx->free,
+                     .user = ctx->user};
     if (!attn_tensor_fits(&draft.k) || !attn_tensor_fits(&draft.v))
-        return attn_fail(ctx, ATTN_E_SHAPE, "a cache of %lld x %lld x %lld rows of %lld exceeds 63 bits", (long long)d.batch, (long long)d.kv_heads,
-                         (long long)d.capacity, (long long)d.head_dim);
+        return attn_fail(ctx, ATTN_E_SHAPE, "a cache of %lld x %lld x %lld rows of %lld exceeds 63 bits", (long long)d.batch,
+                         (long long)d.kv_heads, (long long)d.capacity, (long long)d.head_dim);
     attn_kv *kv = attn_alloc(ctx, sizeof *kv);
     const int64_t size = (int64_t)attn_dtype_size(d.dtype);
     draft.k.data = kv ? attn_alloc(ctx, attn_tensor_count(&draft.k) * size) : NULL;
@@ -52,8 +55,8 @@ attn_status attn_kv_create(attn_ctx *ctx, attn_kv **out, const attn_kv_desc *des
     if (!draft.v.data) {
         attn_free(ctx, draft.k.data);
         attn_free(ctx, kv);
-        return attn_fail(ctx, ATTN_E_NOMEM, "out of memory: a cache of %lld x %lld x %lld rows was refused", (long long)d.batch, (long long)d.kv_heads,
-                         (long long)d.capacity);
+        return attn_fail(ctx, ATTN_E_NOMEM, "out of memory: a cache of %lld x %lld x %lld rows was refused", (long long)d.batch,
+                         (long long)d.kv_heads, (long long)d.capacity);
     }
     *kv = draft;
     *out = kv;
@@ -140,7 +143,8 @@ attn_status attn_kv_append(attn_ctx *ctx, attn_kv *kv, const attn_tensor *k, con
     if (v_rows.shape[2] != n)
         return attn_fail(ctx, ATTN_E_SHAPE, "k has %lld rows and v has %lld; they must be equal", (long long)n, (long long)v_rows.shape[2]);
     if (n > room)
-        return attn_fail(ctx, ATTN_E_FULL, "the cache holds %lld of %lld rows and has no room for %lld more; make a greater one or truncate it",
+        return attn_fail(ctx, ATTN_E_FULL,
+                         "the cache holds %lld of %lld rows and has no room for %lld more; make a greater one or truncate it",
                          (long long)kv->length, (long long)attn_kv_capacity(kv), (long long)n);
     copy_rows(&kv->k, kv->length, &k_rows);
     copy_rows(&kv->v, kv->length, &v_rows);
@@ -185,8 +189,8 @@ attn_status attn_kv_attend(attn_ctx *ctx, const attn_kv *kv, attn_tensor *out, c
                          (long long)kv->length);
     attn_kv_view(kv, &k, &v);
     if (q->ndim == 3) {
-        k = attn_tensor_permute(&k, (const int32_t[]){ 1, 2, 3, 0 });
-        v = attn_tensor_permute(&v, (const int32_t[]){ 1, 2, 3, 0 });
+        k = attn_tensor_permute(&k, (const int32_t[]){1, 2, 3, 0});
+        v = attn_tensor_permute(&v, (const int32_t[]){1, 2, 3, 0});
         k.ndim = v.ndim = 3;
     }
     o.struct_size = sizeof o;

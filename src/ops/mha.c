@@ -20,13 +20,19 @@ typedef struct row_batch {
 static row_batch batch_of(const attn_tensor *t)
 {
     int r = t->ndim - 2;
-    return (row_batch){ .data = t->data, .dtype = t->dtype, .items = r ? t->shape[0] : 1, .rows = t->shape[r], .columns = t->shape[r + 1],
-                        .item_stride = r ? t->stride[0] : 0, .row_stride = t->stride[r], .column_stride = t->stride[r + 1] };
+    return (row_batch){.data = t->data,
+                       .dtype = t->dtype,
+                       .items = r ? t->shape[0] : 1,
+                       .rows = t->shape[r],
+                       .columns = t->shape[r + 1],
+                       .item_stride = r ? t->stride[0] : 0,
+                       .row_stride = t->stride[r],
+                       .column_stride = t->stride[r + 1]};
 }
 
 static row_batch packed_batch(void *data, attn_dtype dtype, int64_t items, int64_t rows, int64_t columns)
 {
-    return (row_batch){ data, dtype, items, rows, columns, rows * columns, columns, 1 };
+    return (row_batch){data, dtype, items, rows, columns, rows * columns, columns, 1};
 }
 
 static int64_t element_of(const row_batch *b, int64_t row) { return row / b->rows * b->item_stride + row % b->rows * b->row_stride; }
@@ -54,7 +60,8 @@ static const char *rows_as_reals(const row_batch *b, attn_dtype real, int64_t fi
     *stride = b->columns;
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < b->columns; c++)
-            attn_store_float(memory, real, i * b->columns + c, attn_load_float(b->data, b->dtype, element_of(b, first + i) + c * b->column_stride));
+            attn_store_float(memory, real, i * b->columns + c,
+                             attn_load_float(b->data, b->dtype, element_of(b, first + i) + c * b->column_stride));
     return memory;
 }
 
@@ -62,7 +69,8 @@ static void store_rows(const row_batch *b, attn_dtype real, int64_t first, int64
 {
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < b->columns; c++)
-            attn_store_float(b->data, b->dtype, element_of(b, first + i) + c * b->column_stride, attn_load_float(rows, real, i * b->columns + c));
+            attn_store_float(b->data, b->dtype, element_of(b, first + i) + c * b->column_stride,
+                             attn_load_float(rows, real, i * b->columns + c));
 }
 
 static void project_chunk(void *user, int64_t chunk, int thread)
@@ -71,8 +79,13 @@ static void project_chunk(void *user, int64_t chunk, int thread)
     const int64_t size = (int64_t)attn_dtype_size(p->real), all = p->from.items * p->from.rows, first = chunk * CHUNK_ROWS;
     const int64_t n = all - first < CHUNK_ROWS ? all - first : CHUNK_ROWS;
     char *memory = p->scratch + thread * p->scratch_part, *result = memory + CHUNK_ROWS * p->from.columns * size;
-    attn_linear_job job = { .packed = p->w->packed, .bias = p->w->bias, .rows = n, .terms = p->w->terms, .columns = p->w->columns,
-                            .c = result, .c_stride = p->w->columns };
+    attn_linear_job job = {.packed = p->w->packed,
+                           .bias = p->w->bias,
+                           .rows = n,
+                           .terms = p->w->terms,
+                           .columns = p->w->columns,
+                           .c = result,
+                           .c_stride = p->w->columns};
     job.a = rows_as_reals(&p->from, p->real, first, n, memory, &job.a_stride);
     int is_direct = is_plain(&p->to, p->real) && first / p->to.rows == (first + n - 1) / p->to.rows;
     if (is_direct) {
@@ -88,7 +101,7 @@ static attn_status project(attn_ctx *ctx, const attn_mha_weights *w, const attn_
 {
     const attn_dtype real = w->is_f64 ? ATTN_F64 : ATTN_F32;
     const int64_t all = from.items * from.rows, chunks = (all + CHUNK_ROWS - 1) / CHUNK_ROWS;
-    projection p = { .kernels = w->is_f64 ? ctx->isa->f64 : ctx->isa->f32, .w = m, .from = from, .to = to, .real = real };
+    projection p = {.kernels = w->is_f64 ? ctx->isa->f64 : ctx->isa->f32, .w = m, .from = from, .to = to, .real = real};
     double flops = 2.0 * (double)all * (double)m->terms * (double)m->columns;
     int threads = flops < 1e6 ? 1 : (int)ctx->threads;
     if (all == 0 || m->columns == 0)
@@ -122,10 +135,11 @@ static attn_status check_rows(const mha_call *c, const attn_tensor *t, const cha
     if (!attn_dtype_is_float(t->dtype))
         return attn_fail(c->ctx, ATTN_E_DTYPE, "%s has dtype %s; f32, f64, f16 or bf16 is needed", name, attn_dtype_name(t->dtype));
     if (t->ndim < 2 || t->ndim > 3 || t->ndim != c->x->ndim)
-        return attn_fail(c->ctx, ATTN_E_SHAPE, "%s has shape %s; [L,width] or [B,L,width] is needed, all of one rank (x has %s)", name, shape,
-                         attn_shape_text(x_shape, c->x));
+        return attn_fail(c->ctx, ATTN_E_SHAPE, "%s has shape %s; [L,width] or [B,L,width] is needed, all of one rank (x has %s)", name,
+                         shape, attn_shape_text(x_shape, c->x));
     if (t->shape[t->ndim - 1] != width)
-        return attn_fail(c->ctx, ATTN_E_SHAPE, "%s %s has width %lld but %s %lld", name, shape, (long long)t->shape[t->ndim - 1], of, (long long)width);
+        return attn_fail(c->ctx, ATTN_E_SHAPE, "%s %s has width %lld but %s %lld", name, shape, (long long)t->shape[t->ndim - 1], of,
+                         (long long)width);
     if (t->ndim == 3 && t->shape[0] != c->x->shape[0])
         return attn_fail(c->ctx, ATTN_E_SHAPE, "%s %s has %lld batch items but x %s has %lld", name, shape, (long long)t->shape[0],
                          attn_shape_text(x_shape, c->x), (long long)c->x->shape[0]);
@@ -136,28 +150,34 @@ static attn_status check_f64(const mha_call *c, const attn_tensor *t, const char
 {
     return t->dtype != ATTN_F64 || c->w->is_f64
                ? ATTN_OK
-               : attn_fail(c->ctx, ATTN_E_DTYPE, "%s is f64 but the weights were prepared for f32; set ATTN_MHA_F64 in attn_mha_desc.flags", name);
+               : attn_fail(c->ctx, ATTN_E_DTYPE, "%s is f64 but the weights were prepared for f32; set ATTN_MHA_F64 in attn_mha_desc.flags",
+                           name);
 }
 
 static attn_status check_overlap(const mha_call *c)
 {
-    const attn_sdpa_opts none = { 0 }, *o = c->opts.sdpa ? c->opts.sdpa : &none;
-    const struct { const attn_tensor *t; const char *name; } outputs[] = { { c->out, "out" },      { c->opts.q, "q" }, { c->opts.k, "k" },
-                                                                           { c->opts.v, "v" }, { c->opts.z, "z" } },
-        others[] = { { c->x, "x" },        { c->memory, "memory" }, { c->memory_v, "memory_v" }, { o->mask, "mask" },     { o->bias, "bias" },
-                     { o->keep, "keep" },  { o->lse, "lse" },       { o->weights, "weights" },   { o->mass, "mass" },     { o->scores, "scores" },
-                     { o->scaled, "scaled" }, { o->capped, "capped" }, { o->masked, "masked" } };
+    const attn_sdpa_opts none = {0}, *o = c->opts.sdpa ? c->opts.sdpa : &none;
+    const struct {
+        const attn_tensor *t;
+        const char *name;
+    } outputs[] = {{c->out, "out"}, {c->opts.q, "q"}, {c->opts.k, "k"}, {c->opts.v, "v"}, {c->opts.z, "z"}},
+      others[] = {{c->x, "x"},           {c->memory, "memory"}, {c->memory_v, "memory_v"}, {o->mask, "mask"}, {o->bias, "bias"},
+                  {o->keep, "keep"},     {o->lse, "lse"},       {o->weights, "weights"},   {o->mass, "mass"}, {o->scores, "scores"},
+                  {o->scaled, "scaled"}, {o->capped, "capped"}, {o->masked, "masked"}};
     for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
         if (!outputs[i].t)
             continue;
         if (!attn_tensor_is_injective(outputs[i].t))
-            return attn_fail(c->ctx, ATTN_E_ARG, "%s writes two elements to one place: a stride is 0 or too short for its shape", outputs[i].name);
+            return attn_fail(c->ctx, ATTN_E_ARG, "%s writes two elements to one place: a stride is 0 or too short for its shape",
+                             outputs[i].name);
         for (size_t j = 0; j < i; j++)
             if (outputs[j].t && !attn_tensors_disjoint(outputs[i].t, outputs[j].t))
-                return attn_fail(c->ctx, ATTN_E_ARG, "%s overlaps %s in memory; every output needs memory of its own", outputs[i].name, outputs[j].name);
+                return attn_fail(c->ctx, ATTN_E_ARG, "%s overlaps %s in memory; every output needs memory of its own", outputs[i].name,
+                                 outputs[j].name);
         for (size_t j = 0; j < sizeof others / sizeof *others; j++)
             if (others[j].t && !attn_tensors_disjoint(outputs[i].t, others[j].t))
-                return attn_fail(c->ctx, ATTN_E_ARG, "%s overlaps %s in memory; an output needs memory of its own", outputs[i].name, others[j].name);
+                return attn_fail(c->ctx, ATTN_E_ARG, "%s overlaps %s in memory; an output needs memory of its own", outputs[i].name,
+                                 others[j].name);
     }
     return ATTN_OK;
 }
@@ -171,7 +191,8 @@ static attn_status check_stage(const mha_call *c, const attn_tensor *t, const at
     if (status != ATTN_OK)
         return status;
     if (t->dtype != like->dtype)
-        return attn_fail(c->ctx, ATTN_E_DTYPE, "%s has dtype %s; %s is computed", name, attn_dtype_name(t->dtype), attn_dtype_name(like->dtype));
+        return attn_fail(c->ctx, ATTN_E_DTYPE, "%s has dtype %s; %s is computed", name, attn_dtype_name(t->dtype),
+                         attn_dtype_name(like->dtype));
     if (t->ndim != like->ndim || memcmp(t->shape, like->shape, (size_t)t->ndim * sizeof *t->shape))
         return attn_fail(c->ctx, ATTN_E_SHAPE, "%s has shape %s; %s is needed", name, attn_shape_text(got, t), attn_shape_text(want, like));
     return ATTN_OK;
@@ -183,10 +204,12 @@ static attn_status check_call(mha_call *c)
     if (c->opts.flags)
         return attn_fail(c->ctx, ATTN_E_ARG, "attn_mha_opts.flags is 0x%x; it must be 0", c->opts.flags);
     if (w->isa != c->ctx->isa)
-        return attn_fail(c->ctx, ATTN_E_ARG, "the weights were prepared for ISA level %s but the context runs %s; prepare them with this context",
-                         w->isa->name, c->ctx->isa->name);
+        return attn_fail(c->ctx, ATTN_E_ARG,
+                         "the weights were prepared for ISA level %s but the context runs %s; prepare them with this context", w->isa->name,
+                         c->ctx->isa->name);
     if (c->opts.sdpa && (c->opts.sdpa->cu_seqlens_q || c->opts.sdpa->cu_seqlens_k))
-        return attn_fail(c->ctx, ATTN_E_UNSUPPORTED, "packed input (cu_seqlens) is not defined for attn_mha; give a batch with kv_len and q_len");
+        return attn_fail(c->ctx, ATTN_E_UNSUPPORTED,
+                         "packed input (cu_seqlens) is not defined for attn_mha; give a batch with kv_len and q_len");
     attn_status status = attn_check_tensor(c->ctx, c->x, "x");
     status = status ? status : check_rows(c, c->x, "x", w->q.terms, "w_q takes");
     status = status ? status : check_rows(c, c->memory, "memory", w->k.terms, "w_k takes");
@@ -201,9 +224,10 @@ static attn_status check_call(mha_call *c)
     c->rows = c->x->shape[r];
     c->keys = c->memory->shape[r];
     if (c->memory_v->shape[r] != c->keys)
-        return attn_fail(c->ctx, ATTN_E_SHAPE, "memory has %lld rows and memory_v %lld; K and V are rows of the same keys", (long long)c->keys,
-                         (long long)c->memory_v->shape[r]);
-    status = check_rows(c, c->out, "out", w->o.packed ? w->o.columns : w->heads * w->value_dim, w->o.packed ? "w_o gives" : "the joined heads have");
+        return attn_fail(c->ctx, ATTN_E_SHAPE, "memory has %lld rows and memory_v %lld; K and V are rows of the same keys",
+                         (long long)c->keys, (long long)c->memory_v->shape[r]);
+    status = check_rows(c, c->out, "out", w->o.packed ? w->o.columns : w->heads * w->value_dim,
+                        w->o.packed ? "w_o gives" : "the joined heads have");
     if (status == ATTN_OK && c->out->shape[r] != c->rows)
         status = attn_fail(c->ctx, ATTN_E_SHAPE, "out has %lld rows but x has %lld", (long long)c->out->shape[r], (long long)c->rows);
     return status ? status : check_overlap(c);
@@ -214,8 +238,8 @@ static attn_status check_call(mha_call *c)
 /* A buffer [B,L,heads*dim] seen as [B,heads,L,dim]: the split into heads is this view (reshape, then transpose). */
 static attn_tensor split_view(const mha_call *c, void *data, int64_t rows, int64_t heads, int64_t dim)
 {
-    static const int32_t batched[] = { 0, 2, 1, 3 }, alone[] = { 1, 0, 2 };
-    const int64_t shape[] = { c->items, rows, heads, dim };
+    static const int32_t batched[] = {0, 2, 1, 3}, alone[] = {1, 0, 2};
+    const int64_t shape[] = {c->items, rows, heads, dim};
     int skip = c->x->ndim == 2;
     attn_tensor t = attn_tensor_of(data, c->w->is_f64 ? ATTN_F64 : ATTN_F32, 4 - skip, shape + skip);
     return attn_tensor_permute(&t, skip ? alone : batched);
@@ -226,7 +250,8 @@ static attn_status place_buffers(mha_call *c)
     const attn_mha_weights *w = c->w;
     const int64_t size = w->is_f64 ? 8 : 4;
     int64_t q = 0, k = 0, v = 0, z = 0, all = 0;
-    if (__builtin_mul_overflow(c->items * c->rows, w->heads * w->dim * size, &q) || __builtin_mul_overflow(c->items * c->keys, w->kv_heads * w->dim * size, &k) ||
+    if (__builtin_mul_overflow(c->items * c->rows, w->heads * w->dim * size, &q) ||
+        __builtin_mul_overflow(c->items * c->keys, w->kv_heads * w->dim * size, &k) ||
         __builtin_mul_overflow(c->items * c->keys, w->kv_heads * w->value_dim * size, &v) ||
         __builtin_mul_overflow(c->items * c->rows, w->heads * w->value_dim * size, &z) || __builtin_add_overflow(q, k, &all) ||
         __builtin_add_overflow(all, v, &all) || __builtin_add_overflow(all, z, &all))
@@ -248,7 +273,7 @@ static attn_status place_buffers(mha_call *c)
 /* to and from have one shape and one dtype. */
 static void copy_tensor(const attn_tensor *to, const attn_tensor *from)
 {
-    int64_t index[ATTN_MAX_DIMS] = { 0 };
+    int64_t index[ATTN_MAX_DIMS] = {0};
     for (int64_t n = to ? attn_tensor_count(to) : 0; n > 0; n--) {
         int64_t a = 0, b = 0;
         for (int i = 0; i < to->ndim; i++) {
@@ -267,8 +292,10 @@ static attn_status run_call(mha_call *c)
     const attn_dtype real = w->is_f64 ? ATTN_F64 : ATTN_F32;
     attn_status status = place_buffers(c);
     status = status ? status : project(c->ctx, w, &w->q, batch_of(c->x), packed_batch(c->q.data, real, c->items, c->rows, w->q.columns));
-    status = status ? status : project(c->ctx, w, &w->k, batch_of(c->memory), packed_batch(c->k.data, real, c->items, c->keys, w->k.columns));
-    status = status ? status : project(c->ctx, w, &w->v, batch_of(c->memory_v), packed_batch(c->v.data, real, c->items, c->keys, w->v.columns));
+    status =
+        status ? status : project(c->ctx, w, &w->k, batch_of(c->memory), packed_batch(c->k.data, real, c->items, c->keys, w->k.columns));
+    status =
+        status ? status : project(c->ctx, w, &w->v, batch_of(c->memory_v), packed_batch(c->v.data, real, c->items, c->keys, w->v.columns));
     status = status ? status : attn_sdpa(c->ctx, &c->z, &c->q, &c->k, &c->v, c->opts.sdpa);
     if (status != ATTN_OK)
         return status;
@@ -290,7 +317,7 @@ static attn_status run_call(mha_call *c)
 attn_status attn_mha(attn_ctx *ctx, attn_tensor *out, const attn_mha_weights *w, const attn_tensor *x, const attn_tensor *memory,
                      const attn_tensor *memory_v, const attn_mha_opts *opts)
 {
-    mha_call c = { .ctx = ctx, .w = w, .x = x, .memory = memory ? memory : x, .out = out };
+    mha_call c = {.ctx = ctx, .w = w, .x = x, .memory = memory ? memory : x, .out = out};
     if (!ctx)
         return ATTN_E_ARG;
     attn_begin(ctx);

@@ -30,7 +30,8 @@ static attn_status check_divides(attn_ctx *ctx, const char *what, const char *na
     if (heads > 0 && columns % heads == 0)
         return ATTN_OK;
     list_divisors(divisors, sizeof divisors, columns);
-    return attn_fail(ctx, ATTN_E_SHAPE, "%s is %lld, but the %lld columns of %s must be cut into equal heads; head counts that divide %lld: %s", what,
+    return attn_fail(ctx, ATTN_E_SHAPE,
+                     "%s is %lld, but the %lld columns of %s must be cut into equal heads; head counts that divide %lld: %s", what,
                      (long long)heads, (long long)columns, name, (long long)columns, divisors);
 }
 
@@ -109,7 +110,8 @@ static attn_status pack_matrix(attn_ctx *ctx, const attn_mha_weights *w, attn_mh
     m->bias = s->b && m->packed ? attn_alloc(ctx, s->columns * size) : NULL;
     if (!m->packed || (s->b && !m->bias)) {
         attn_free(ctx, plain);
-        return attn_fail(ctx, ATTN_E_NOMEM, "out of memory: %s of %lld x %lld was refused", s->name, (long long)s->terms, (long long)s->columns);
+        return attn_fail(ctx, ATTN_E_NOMEM, "out of memory: %s of %lld x %lld was refused", s->name, (long long)s->terms,
+                         (long long)s->columns);
     }
     for (int64_t t = 0; t < s->terms; t++)
         for (int64_t c = 0; c < s->columns; c++)
@@ -124,9 +126,9 @@ static attn_status pack_matrix(attn_ctx *ctx, const attn_mha_weights *w, attn_mh
 /* The three sources, out of w_q, w_k, w_v or of w_qkv. */
 static attn_status find_sources(attn_ctx *ctx, const attn_mha_desc *d, int64_t kv_heads, weight_source s[3])
 {
-    s[0] = (weight_source){ d->w_q, d->b_q, "w_q", "b_q", d->heads, 0, 0, 0 };
-    s[1] = (weight_source){ d->w_k, d->b_k, "w_k", "b_k", kv_heads, 0, 0, 0 };
-    s[2] = (weight_source){ d->w_v, d->b_v, "w_v", "b_v", kv_heads, 0, 0, 0 };
+    s[0] = (weight_source){d->w_q, d->b_q, "w_q", "b_q", d->heads, 0, 0, 0};
+    s[1] = (weight_source){d->w_k, d->b_k, "w_k", "b_k", kv_heads, 0, 0, 0};
+    s[2] = (weight_source){d->w_v, d->b_v, "w_v", "b_v", kv_heads, 0, 0, 0};
     if (!d->w_qkv) {
         attn_status status = ATTN_OK;
         if (d->b_qkv)
@@ -143,7 +145,7 @@ static attn_status find_sources(attn_ctx *ctx, const attn_mha_desc *d, int64_t k
     const int64_t parts = d->heads + 2 * kv_heads, whole = status == ATTN_OK ? d->w_qkv->shape[1] : 0;
     status = status ? status : check_divides(ctx, "heads + 2 kv_heads", "w_qkv", whole, parts);
     for (int i = 0; status == ATTN_OK && i < 3; i++) {
-        s[i] = (weight_source){ d->w_qkv, d->b_qkv, "w_qkv", "b_qkv", parts, 0, d->w_qkv->shape[0], s[i].heads * (whole / parts) };
+        s[i] = (weight_source){d->w_qkv, d->b_qkv, "w_qkv", "b_qkv", parts, 0, d->w_qkv->shape[0], s[i].heads * (whole / parts)};
         s[i].first_column = i == 0 ? 0 : s[i - 1].first_column + s[i - 1].columns;
         status = check_bias(ctx, &s[i], whole);
     }
@@ -160,7 +162,8 @@ static attn_status check_sources(attn_ctx *ctx, attn_mha_weights *w, const weigh
     w->dim = s[0].columns / w->heads;
     w->value_dim = s[2].columns / w->kv_heads;
     if (s[1].columns / w->kv_heads != w->dim)
-        return attn_fail(ctx, ATTN_E_SHAPE, "w_q has %lld columns for %lld heads of %lld but w_k has %lld for %lld KV heads of %lld; head_dim must be equal",
+        return attn_fail(ctx, ATTN_E_SHAPE,
+                         "w_q has %lld columns for %lld heads of %lld but w_k has %lld for %lld KV heads of %lld; head_dim must be equal",
                          (long long)s[0].columns, (long long)w->heads, (long long)w->dim, (long long)s[1].columns, (long long)w->kv_heads,
                          (long long)(s[1].columns / w->kv_heads));
     if (w->dim == 0)
@@ -179,14 +182,15 @@ static attn_status check_output(attn_ctx *ctx, const attn_mha_weights *w, weight
     o->terms = o->w->shape[0];
     o->columns = o->w->shape[1];
     if (o->terms != w->heads * w->value_dim)
-        return attn_fail(ctx, ATTN_E_SHAPE, "w_o %s has %lld rows but the %lld heads of %lld joined have %lld columns", attn_shape_text(shape, o->w),
-                         (long long)o->terms, (long long)w->heads, (long long)w->value_dim, (long long)(w->heads * w->value_dim));
+        return attn_fail(ctx, ATTN_E_SHAPE, "w_o %s has %lld rows but the %lld heads of %lld joined have %lld columns",
+                         attn_shape_text(shape, o->w), (long long)o->terms, (long long)w->heads, (long long)w->value_dim,
+                         (long long)(w->heads * w->value_dim));
     return check_bias(ctx, o, o->columns);
 }
 
 static int any_f64(const attn_mha_desc *d)
 {
-    const attn_tensor *all[] = { d->w_q, d->w_k, d->w_v, d->w_qkv, d->w_o, d->b_q, d->b_k, d->b_v, d->b_qkv, d->b_o };
+    const attn_tensor *all[] = {d->w_q, d->w_k, d->w_v, d->w_qkv, d->w_o, d->b_q, d->b_k, d->b_v, d->b_qkv, d->b_o};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i] && all[i]->dtype == ATTN_F64)
             return 1;
@@ -200,13 +204,14 @@ static attn_status check_heads(attn_ctx *ctx, const attn_mha_desc *d, int64_t kv
     if (d->heads <= 0 || d->heads > INT32_MAX)
         return attn_fail(ctx, ATTN_E_ARG, "heads is %lld; it must be positive", (long long)d->heads);
     if (kv_heads <= 0 || d->heads % kv_heads)
-        return attn_fail(ctx, ATTN_E_ARG, "kv_heads is %lld; it must divide the %lld heads that share them", (long long)kv_heads, (long long)d->heads);
+        return attn_fail(ctx, ATTN_E_ARG, "kv_heads is %lld; it must divide the %lld heads that share them", (long long)kv_heads,
+                         (long long)d->heads);
     return ATTN_OK;
 }
 
 static attn_status fill(attn_ctx *ctx, attn_mha_weights *w, const attn_mha_desc *d)
 {
-    weight_source s[3], o = { d->w_o, d->b_o, "w_o", "b_o", 1, 0, 0, 0 };
+    weight_source s[3], o = {d->w_o, d->b_o, "w_o", "b_o", 1, 0, 0, 0};
     attn_status status = check_heads(ctx, d, w->kv_heads);
     status = status ? status : find_sources(ctx, d, w->kv_heads, s);
     status = status ? status : check_sources(ctx, w, s);
@@ -232,8 +237,12 @@ attn_status attn_mha_prepare(attn_ctx *ctx, attn_mha_weights **out, const attn_m
     attn_mha_weights *w = attn_alloc(ctx, sizeof *w);
     if (!w)
         return attn_fail(ctx, ATTN_E_NOMEM, "out of memory: %zu bytes were refused", sizeof *w);
-    *w = (attn_mha_weights){ .isa = ctx->isa, .is_f64 = any_f64(&d), .heads = d.heads, .kv_heads = d.kv_heads ? d.kv_heads : d.heads,
-                             .free = ctx->free, .user = ctx->user };
+    *w = (attn_mha_weights){.isa = ctx->isa,
+                            .is_f64 = any_f64(&d),
+                            .heads = d.heads,
+                            .kv_heads = d.kv_heads ? d.kv_heads : d.heads,
+                            .free = ctx->free,
+                            .user = ctx->user};
     status = fill(ctx, w, &d);
     if (status == ATTN_OK)
         *out = w;
@@ -246,7 +255,7 @@ void attn_mha_weights_destroy(attn_mha_weights *w)
 {
     if (!w)
         return;
-    const attn_mha_matrix *all[] = { &w->q, &w->k, &w->v, &w->o };
+    const attn_mha_matrix *all[] = {&w->q, &w->k, &w->v, &w->o};
     for (int i = 0; i < 4; i++) {
         if (all[i]->packed)
             w->free(w->user, all[i]->packed);

@@ -8,10 +8,10 @@ typedef struct sdpa_run {
     const attn_plan *plan;
     const attn_kernels *kernels;
     char *scratch;
-    int64_t scratch_part;        /* bytes of each thread */
-    int64_t chunks, chunk_rows;  /* pieces that the rows of a KV head are cut into */
-    int64_t kv_heads;            /* KV heads that one item of work runs in their order: 1, or all */
-    int is_whole;                /* an item of work runs all chunks in their order */
+    int64_t scratch_part;       /* bytes of each thread */
+    int64_t chunks, chunk_rows; /* pieces that the rows of a KV head are cut into */
+    int64_t kv_heads;           /* KV heads that one item of work runs in their order: 1, or all */
+    int is_whole;               /* an item of work runs all chunks in their order */
 } sdpa_run;
 
 /* One item of work: a chunk of the rows of a KV head; or more, where sums over rows (mass) or heads (average) must have one order. */
@@ -48,15 +48,16 @@ static void zero_view(const attn_view *v, const int64_t size[AXES])
 static void zero_sums(const attn_plan *p)
 {
     int64_t entries = p->is_packed ? 1 : p->items;
-    zero_view(&p->mass, (const int64_t[AXES]){ entries, p->heads, 1, p->keys });
+    zero_view(&p->mass, (const int64_t[AXES]){entries, p->heads, 1, p->keys});
     if (p->opts.flags & ATTN_AVERAGE)
-        zero_view(&p->weights, (const int64_t[AXES]){ entries, 1, p->rows, p->keys });
+        zero_view(&p->weights, (const int64_t[AXES]){entries, 1, p->rows, p->keys});
 }
 
 /* Enough chunks that the threads finish together, none smaller than 128 rows, none larger than rows that share a sweep over the keys. */
 static void cut_rows(sdpa_run *r, int64_t rows, int threads)
 {
-    int64_t unit = r->kernels->sdpa_unit(), heads = r->plan->items * r->plan->kv_heads, wanted = heads ? (4 * threads + heads - 1) / heads : 1;
+    int64_t unit = r->kernels->sdpa_unit(), heads = r->plan->items * r->plan->kv_heads,
+            wanted = heads ? (4 * threads + heads - 1) / heads : 1;
     r->chunk_rows = threads > 1 ? (rows + wanted - 1) / wanted : unit;
     r->chunk_rows = r->chunk_rows < 128 ? 128 : r->chunk_rows > unit ? unit : (r->chunk_rows + 63) / 64 * 64;
     r->chunks = (rows + r->chunk_rows - 1) / r->chunk_rows;
@@ -65,13 +66,14 @@ static void cut_rows(sdpa_run *r, int64_t rows, int threads)
 /* Below about 20 microseconds of work a second thread costs more than it does. */
 static int threads_for(const attn_ctx *ctx, const attn_plan *p)
 {
-    double flops = 2.0 * (double)(p->is_packed ? 1 : p->items) * (double)p->heads * (double)p->rows * (double)p->keys * (double)(p->dim + p->value_dim);
+    double flops = 2.0 * (double)(p->is_packed ? 1 : p->items) * (double)p->heads * (double)p->rows * (double)p->keys *
+                   (double)(p->dim + p->value_dim);
     return flops < 1e6 ? 1 : (int)ctx->threads;
 }
 
 static attn_status run_plan(attn_ctx *ctx, const attn_plan *p)
 {
-    sdpa_run r = { .plan = p, .kernels = p->is_f64 ? ctx->isa->f64 : ctx->isa->f32, .kv_heads = 1 };
+    sdpa_run r = {.plan = p, .kernels = p->is_f64 ? ctx->isa->f64 : ctx->isa->f32, .kv_heads = 1};
     int threads = threads_for(ctx, p);
     ctx->info.path = p->is_f64 ? "tiled f64" : "tiled f32";
     zero_sums(p);

@@ -8,7 +8,10 @@
 
 enum { KNOWN_FLAGS = ATTN_CAUSAL | ATTN_SCALE | ATTN_WINDOW | ATTN_OFFSET | ATTN_ALIBI | ATTN_MASK_DROP | ATTN_AVERAGE | ATTN_RELAXED };
 
-static int64_t integer_at(const attn_tensor *t, int64_t i) { return attn_load_int(t->data, t->dtype, t->shape[0] == 1 ? 0 : i * t->stride[0]); }
+static int64_t integer_at(const attn_tensor *t, int64_t i)
+{
+    return attn_load_int(t->data, t->dtype, t->shape[0] == 1 ? 0 : i * t->stride[0]);
+}
 
 static int has(const attn_plan *p, uint32_t flag) { return (p->opts.flags & flag) != 0; }
 static int has_alibi(const attn_plan *p) { return has(p, ATTN_ALIBI) || p->opts.alibi_slopes; }
@@ -35,7 +38,8 @@ static attn_status check_numbers(attn_ctx *ctx, const attn_plan *p)
     if (has(p, ATTN_OFFSET) && o->offsets)
         return attn_fail(ctx, ATTN_E_ARG, "offset and offsets are both given; one offset for all items or one for each");
     if (o->keep && !(o->dropout > 0))
-        return attn_fail(ctx, ATTN_E_ARG, "keep is given but dropout is 0; give the probability p, since kept weights are divided by 1 - p");
+        return attn_fail(ctx, ATTN_E_ARG,
+                         "keep is given but dropout is 0; give the probability p, since kept weights are divided by 1 - p");
     if (has(p, ATTN_AVERAGE) && !o->weights)
         return attn_fail(ctx, ATTN_E_ARG, "ATTN_AVERAGE is set but weights is NULL; the average over the heads needs a place");
     if (!o->cu_seqlens_q != !o->cu_seqlens_k)
@@ -56,7 +60,8 @@ static attn_status check_integers(attn_ctx *ctx, const attn_tensor *t, const cha
     if (t->dtype != ATTN_I32 && t->dtype != ATTN_I64)
         return attn_fail(ctx, ATTN_E_DTYPE, "%s has dtype %s; int32 or int64 is needed", name, attn_dtype_name(t->dtype));
     if (t->ndim != 1 || (n >= 0 && t->shape[0] != n))
-        return attn_fail(ctx, ATTN_E_SHAPE, "%s has shape %s; [%lld] is needed, %s", name, attn_shape_text(shape, t), (long long)n, of_what);
+        return attn_fail(ctx, ATTN_E_SHAPE, "%s has shape %s; [%lld] is needed, %s", name, attn_shape_text(shape, t), (long long)n,
+                         of_what);
     return ATTN_OK;
 }
 
@@ -71,8 +76,8 @@ static attn_status check_cu_seqlens(attn_ctx *ctx, const attn_tensor *t, const c
         return attn_fail(ctx, ATTN_E_ARG, "%s begins with %lld; it must begin with 0", name, (long long)integer_at(t, 0));
     for (int64_t i = 1; i < t->shape[0]; i++)
         if (integer_at(t, i) < integer_at(t, i - 1))
-            return attn_fail(ctx, ATTN_E_ARG, "%s falls from %lld to %lld at entry %lld; it may not decrease", name, (long long)integer_at(t, i - 1),
-                             (long long)integer_at(t, i), (long long)i);
+            return attn_fail(ctx, ATTN_E_ARG, "%s falls from %lld to %lld at entry %lld; it may not decrease", name,
+                             (long long)integer_at(t, i - 1), (long long)integer_at(t, i), (long long)i);
     if (integer_at(t, t->shape[0] - 1) != rows)
         return attn_fail(ctx, ATTN_E_SHAPE, "%s ends with %lld but %s has %lld rows; they must be equal", name,
                          (long long)integer_at(t, t->shape[0] - 1), of, (long long)rows);
@@ -88,8 +93,8 @@ static attn_status check_lengths(attn_ctx *ctx, const attn_plan *p, const attn_t
         attn_item at = attn_plan_item(p, b);
         int64_t n = integer_at(t, b), most = of_keys ? at.keys : at.rows;
         if (n < 0 || n > most)
-            return attn_fail(ctx, ATTN_E_ARG, "%s[%lld] is %lld; it must be from 0 to the %lld %s of the item", name, (long long)b, (long long)n,
-                             (long long)most, of_keys ? "keys" : "rows");
+            return attn_fail(ctx, ATTN_E_ARG, "%s[%lld] is %lld; it must be from 0 to the %lld %s of the item", name, (long long)b,
+                             (long long)n, (long long)most, of_keys ? "keys" : "rows");
     }
     return status;
 }
@@ -109,7 +114,7 @@ static attn_status check_offsets(attn_ctx *ctx, const attn_plan *p)
 attn_item attn_plan_item(const attn_plan *p, int64_t b)
 {
     const attn_sdpa_opts *o = &p->opts;
-    attn_item at = { .rows = p->rows, .keys = p->keys };
+    attn_item at = {.rows = p->rows, .keys = p->keys};
     if (p->is_packed) {
         at.first_row = integer_at(o->cu_seqlens_q, b);
         at.rows = integer_at(o->cu_seqlens_q, b + 1) - at.first_row;
@@ -118,7 +123,10 @@ attn_item attn_plan_item(const attn_plan *p, int64_t b)
     }
     at.kv_len = o->kv_len ? integer_at(o->kv_len, b) : at.keys;
     at.q_len = o->q_len ? integer_at(o->q_len, b) : at.rows;
-    at.offset = o->offsets ? integer_at(o->offsets, b) : has(p, ATTN_OFFSET) ? o->offset : o->align == ATTN_ALIGN_BOTTOM_RIGHT ? at.kv_len - at.q_len : 0;
+    at.offset = o->offsets                            ? integer_at(o->offsets, b)
+                : has(p, ATTN_OFFSET)                 ? o->offset
+                : o->align == ATTN_ALIGN_BOTTOM_RIGHT ? at.kv_len - at.q_len
+                                                      : 0;
     return at;
 }
 
@@ -132,13 +140,15 @@ static attn_status check_anchor(attn_ctx *ctx, const attn_plan *p)
         attn_item at = attn_plan_item(p, b);
         int64_t named = o->align == ATTN_ALIGN_BOTTOM_RIGHT ? at.kv_len - at.q_len : 0;
         if (has_offset && o->align != ATTN_ALIGN_DEFAULT && at.offset != named)
-            return attn_fail(ctx, ATTN_E_ARG, "offset %lld of item %lld and align %s (offset %lld there) disagree; give one of them", (long long)at.offset,
-                             (long long)b, o->align == ATTN_ALIGN_BOTTOM_RIGHT ? "bottom-right" : "top-left", (long long)named);
+            return attn_fail(ctx, ATTN_E_ARG, "offset %lld of item %lld and align %s (offset %lld there) disagree; give one of them",
+                             (long long)at.offset, (long long)b, o->align == ATTN_ALIGN_BOTTOM_RIGHT ? "bottom-right" : "top-left",
+                             (long long)named);
         if (who && !has_offset && o->align == ATTN_ALIGN_DEFAULT && at.rows != at.keys)
-            return attn_fail(ctx, ATTN_E_ARG,
-                             "%s with Lq = %lld and Lk = %lld is ambiguous: top-left puts row 0 at key 0 (row i at position i), bottom-right puts the "
-                             "last row at the last key (row i at position i + %lld, as in decoding); name one with align, or give an offset",
-                             who, (long long)at.rows, (long long)at.keys, (long long)(at.kv_len - at.q_len));
+            return attn_fail(
+                ctx, ATTN_E_ARG,
+                "%s with Lq = %lld and Lk = %lld is ambiguous: top-left puts row 0 at key 0 (row i at position i), bottom-right puts the "
+                "last row at the last key (row i at position i + %lld, as in decoding); name one with align, or give an offset",
+                who, (long long)at.rows, (long long)at.keys, (long long)(at.kv_len - at.q_len));
     }
     return ATTN_OK;
 }
@@ -170,9 +180,9 @@ static attn_status plan_positions(attn_ctx *ctx, attn_plan *p)
 /* Rank 2..4, every axis full or 1. */
 static attn_status bind_spread(attn_ctx *ctx, const attn_plan *p, attn_view *view, const attn_tensor *t, const char *name)
 {
-    static const int axes[] = { ITEM, HEAD, ROW, KEY };
+    static const int axes[] = {ITEM, HEAD, ROW, KEY};
     char shape[ATTN_SHAPE_TEXT];
-    const int64_t full[AXES] = { p->items, p->heads, p->rows, p->keys };
+    const int64_t full[AXES] = {p->items, p->heads, p->rows, p->keys};
     attn_status status = attn_check_tensor(ctx, t, name);
     if (status != ATTN_OK)
         return status;
@@ -180,10 +190,11 @@ static attn_status bind_spread(attn_ctx *ctx, const attn_plan *p, attn_view *vie
     for (int i = 0; fits && i < t->ndim; i++)
         fits = t->shape[i] == 1 || t->shape[i] == full[AXES - t->ndim + i];
     if (!fits)
-        return attn_fail(ctx, ATTN_E_SHAPE,
-                         "%s has shape %s; [Lq,Lk], [H,Lq,Lk] or [B,H,Lq,Lk] of [%lld,%lld,%lld,%lld] is needed, where an axis of size 1 spreads (a "
-                         "padding mask is kv_len, or [B,1,1,Lk])",
-                         name, attn_shape_text(shape, t), (long long)full[ITEM], (long long)full[HEAD], (long long)full[ROW], (long long)full[KEY]);
+        return attn_fail(
+            ctx, ATTN_E_SHAPE,
+            "%s has shape %s; [Lq,Lk], [H,Lq,Lk] or [B,H,Lq,Lk] of [%lld,%lld,%lld,%lld] is needed, where an axis of size 1 spreads (a "
+            "padding mask is kv_len, or [B,1,1,Lk])",
+            name, attn_shape_text(shape, t), (long long)full[ITEM], (long long)full[HEAD], (long long)full[ROW], (long long)full[KEY]);
     *view = attn_bind(t, axes + (AXES - t->ndim));
     return ATTN_OK;
 }
@@ -191,11 +202,12 @@ static attn_status bind_spread(attn_ctx *ctx, const attn_plan *p, attn_view *vie
 /* An integer mask holds 0 and 1 only. */
 static attn_status check_zero_one(attn_ctx *ctx, const attn_tensor *t, const char *name)
 {
-    int64_t index[AXES] = { 0 }, at = 0, count = attn_tensor_count(t);
+    int64_t index[AXES] = {0}, at = 0, count = attn_tensor_count(t);
     for (int64_t n = 0; n < count; n++) {
         int64_t x = attn_load_int(t->data, t->dtype, at);
         if (x != 0 && x != 1)
-            return attn_fail(ctx, ATTN_E_ARG, "%s holds %lld; an integer mask holds 0 and 1 only (a float mask or bias is added)", name, (long long)x);
+            return attn_fail(ctx, ATTN_E_ARG, "%s holds %lld; an integer mask holds 0 and 1 only (a float mask or bias is added)", name,
+                             (long long)x);
         for (int i = t->ndim - 1; i >= 0; i--) {
             at += t->shape[i] == 1 ? 0 : t->stride[i];
             if (++index[i] < t->shape[i])
@@ -218,12 +230,18 @@ static attn_status plan_masks(attn_ctx *ctx, attn_plan *p)
     const attn_sdpa_opts *o = &p->opts;
     attn_status status = ATTN_OK;
     if (p->is_packed && (o->mask || o->bias || o->keep || o->weights || o->scores || o->scaled || o->capped || o->masked))
-        return attn_fail(ctx, ATTN_E_UNSUPPORTED,
-                         "%s is not defined for packed input (cu_seqlens): its rows have keys of different numbers; call attn_sdpa per sequence",
-                         o->mask ? "mask" : o->bias ? "bias" : o->keep ? "keep" : o->weights ? "weights" : "a stage");
+        return attn_fail(
+            ctx, ATTN_E_UNSUPPORTED,
+            "%s is not defined for packed input (cu_seqlens): its rows have keys of different numbers; call attn_sdpa per sequence",
+            o->mask      ? "mask"
+            : o->bias    ? "bias"
+            : o->keep    ? "keep"
+            : o->weights ? "weights"
+                         : "a stage");
     int is_bias = o->mask && attn_dtype_is_float(o->mask->dtype);
     if (has(p, ATTN_MASK_DROP) && (!o->mask || is_bias))
-        return attn_fail(ctx, ATTN_E_ARG, "ATTN_MASK_DROP is set but mask is %s; it says what true means in a bool mask", o->mask ? "additive" : "NULL");
+        return attn_fail(ctx, ATTN_E_ARG, "ATTN_MASK_DROP is set but mask is %s; it says what true means in a bool mask",
+                         o->mask ? "additive" : "NULL");
     if (is_bias)
         status = bind_spread(ctx, p, &p->added[0], o->mask, "mask");
     else if (o->mask)
@@ -261,7 +279,8 @@ static attn_status check_per_head(attn_ctx *ctx, const attn_plan *p, const attn_
         return status;
     if (t->dtype != ATTN_F32 && t->dtype != ATTN_F64)
         return attn_fail(ctx, ATTN_E_DTYPE, "%s has dtype %s; f32 or f64 is needed", name, attn_dtype_name(t->dtype));
-    int fits = (t->ndim == 1 && t->shape[0] == p->heads) || (per_item && t->ndim == 2 && t->shape[0] == p->items && t->shape[1] == p->heads);
+    int fits =
+        (t->ndim == 1 && t->shape[0] == p->heads) || (per_item && t->ndim == 2 && t->shape[0] == p->items && t->shape[1] == p->heads);
     return fits ? ATTN_OK
                 : attn_fail(ctx, ATTN_E_SHAPE, "%s has shape %s; [%lld], one for each head,%s is needed", name, attn_shape_text(shape, t),
                             (long long)p->heads, per_item ? " or [B,H]" : "");
@@ -274,8 +293,9 @@ static double *read_per_head(attn_ctx *ctx, const attn_plan *p, const attn_tenso
     for (int64_t b = 0; values && b < items; b++)
         for (int64_t h = 0; h < p->heads; h++) {
             int64_t at = t ? h * t->stride[t->ndim - 1] + (t->ndim == 2 && t->shape[0] > 1 ? b * t->stride[0] : 0) : 0;
-            values[b * p->heads + h] = t ? attn_load_float(t->data, t->dtype, t->shape[t->ndim - 1] == 1 ? at - h * t->stride[t->ndim - 1] : at)
-                                         : default_slope(h, p->heads);
+            values[b * p->heads + h] =
+                t ? attn_load_float(t->data, t->dtype, t->shape[t->ndim - 1] == 1 ? at - h * t->stride[t->ndim - 1] : at)
+                  : default_slope(h, p->heads);
         }
     return values;
 }
@@ -303,8 +323,8 @@ static attn_status plan_heads(attn_ctx *ctx, attn_plan *p)
 
 static attn_status plan_outputs(attn_ctx *ctx, attn_plan *p, int rank)
 {
-    static const int per_row[] = { ITEM, HEAD, ROW }, per_key[] = { ITEM, HEAD, KEY }, cells[] = { ITEM, HEAD, ROW, KEY };
-    static const int averaged[] = { ITEM, ROW, KEY };
+    static const int per_row[] = {ITEM, HEAD, ROW}, per_key[] = {ITEM, HEAD, KEY}, cells[] = {ITEM, HEAD, ROW, KEY};
+    static const int averaged[] = {ITEM, ROW, KEY};
     const attn_sdpa_opts *o = &p->opts;
     const int skip = p->is_packed ? 1 : AXES - rank; /* leading axes that q lacks */
     attn_status status = attn_bind_output(ctx, &p->lse, p, o->lse, "lse", 3 - skip, per_row + skip);

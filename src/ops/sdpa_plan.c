@@ -32,14 +32,14 @@ attn_view attn_bind(const attn_tensor *t, const int *axes)
 {
     /* An empty tensor may have NULL data; the view must still count as present. Nothing of it is ever read. */
     static char nothing;
-    attn_view v = { .data = t->data ? t->data : &nothing, .dtype = t->dtype };
+    attn_view v = {.data = t->data ? t->data : &nothing, .dtype = t->dtype};
     for (int i = 0; i < t->ndim; i++)
         v.stride[axes[i]] = t->shape[i] == 1 ? 0 : t->stride[i];
     return v;
 }
 
 /* The axes of a tensor of Q, K or V's kind: rank 2 (row, column), 3 with heads, 4 with items; packed: (row, head, column). */
-static const int plain_axes[] = { ITEM, HEAD, ROW, COLUMN }, packed_axes[] = { ROW, HEAD, COLUMN };
+static const int plain_axes[] = {ITEM, HEAD, ROW, COLUMN}, packed_axes[] = {ROW, HEAD, COLUMN};
 
 static attn_view bind_main(const attn_plan *p, const attn_tensor *t)
 {
@@ -67,11 +67,11 @@ static attn_status check_main(attn_ctx *ctx, const attn_plan *p, const attn_tens
         return attn_fail(ctx, ATTN_E_SHAPE, "%s %s has %d axes; packed input (cu_seqlens) needs 3: [rows of all sequences, heads, columns]",
                          name, attn_shape_text(shape, t), t->ndim);
     if (t->ndim < 2 || t->ndim > AXES)
-        return attn_fail(ctx, ATTN_E_SHAPE, "%s %s has %d axes; 2 [L,d], 3 [H,L,d] or 4 [B,H,L,d] are possible", name, attn_shape_text(shape, t),
-                         t->ndim);
+        return attn_fail(ctx, ATTN_E_SHAPE, "%s %s has %d axes; 2 [L,d], 3 [H,L,d] or 4 [B,H,L,d] are possible", name,
+                         attn_shape_text(shape, t), t->ndim);
     if (t->ndim != rank)
-        return attn_fail(ctx, ATTN_E_SHAPE, "%s %s has %d axes but q has %d; q, k, v and out need the same number", name, attn_shape_text(shape, t),
-                         t->ndim, rank);
+        return attn_fail(ctx, ATTN_E_SHAPE, "%s %s has %d axes but q has %d; q, k, v and out need the same number", name,
+                         attn_shape_text(shape, t), t->ndim, rank);
     return ATTN_OK;
 }
 
@@ -92,7 +92,8 @@ static attn_status check_heads(attn_ctx *ctx, const attn_plan *p, const attn_ten
     char q_shape[ATTN_SHAPE_TEXT], k_shape[ATTN_SHAPE_TEXT];
     if (p->heads == 0 ? p->kv_heads == 0 : p->kv_heads && p->heads % p->kv_heads == 0)
         return ATTN_OK;
-    return attn_fail(ctx, ATTN_E_SHAPE, "q %s has %lld heads and k %s has %lld; the query heads must be a multiple of the KV heads that they share",
+    return attn_fail(ctx, ATTN_E_SHAPE,
+                     "q %s has %lld heads and k %s has %lld; the query heads must be a multiple of the KV heads that they share",
                      attn_shape_text(q_shape, q), (long long)p->heads, attn_shape_text(k_shape, k), (long long)p->kv_heads);
 }
 
@@ -128,21 +129,22 @@ static attn_status check_shapes(attn_ctx *ctx, attn_plan *p, const attn_tensor *
     return status ? status : check_same(ctx, p, v, "v", out, "out", COLUMN, "columns", rule);
 }
 
-attn_status attn_bind_output(attn_ctx *ctx, attn_view *view, const attn_plan *p, const attn_tensor *t, const char *name, int n, const int *axes)
+attn_status attn_bind_output(attn_ctx *ctx, attn_view *view, const attn_plan *p, const attn_tensor *t, const char *name, int n,
+                             const int *axes)
 {
     char got[ATTN_SHAPE_TEXT], want[ATTN_SHAPE_TEXT];
-    const int64_t sizes[AXES] = { p->items, p->heads, p->rows, p->keys };
+    const int64_t sizes[AXES] = {p->items, p->heads, p->rows, p->keys};
     if (!t)
         return ATTN_OK;
-    attn_tensor wanted = { .ndim = n };
+    attn_tensor wanted = {.ndim = n};
     for (int i = 0; i < n; i++)
         wanted.shape[i] = sizes[axes[i]];
     attn_status status = attn_check_tensor(ctx, t, name);
     if (status != ATTN_OK)
         return status;
     if (t->dtype != (p->is_f64 ? ATTN_F64 : ATTN_F32))
-        return attn_fail(ctx, ATTN_E_DTYPE, "%s has dtype %s; it is written as %s, in which q, k and v are computed", name, attn_dtype_name(t->dtype),
-                         p->is_f64 ? "f64" : "f32");
+        return attn_fail(ctx, ATTN_E_DTYPE, "%s has dtype %s; it is written as %s, in which q, k and v are computed", name,
+                         attn_dtype_name(t->dtype), p->is_f64 ? "f64" : "f32");
     if (t->ndim != n || memcmp(t->shape, wanted.shape, (size_t)n * sizeof *t->shape))
         return attn_fail(ctx, ATTN_E_SHAPE, "%s has shape %s; %s is needed", name, attn_shape_text(got, t), attn_shape_text(want, &wanted));
     *view = attn_bind(t, axes);
@@ -166,10 +168,12 @@ static attn_status check_apart(attn_ctx *ctx, const named_tensor *outputs, int n
             return attn_fail(ctx, ATTN_E_ARG, "%s writes two elements to one place: a stride is 0 or too short for its shape", o.name);
         for (int j = 0; j < i; j++)
             if (outputs[j].t && !attn_tensors_disjoint(o.t, outputs[j].t))
-                return attn_fail(ctx, ATTN_E_ARG, "%s overlaps %s in memory; every output needs memory of its own", o.name, outputs[j].name);
+                return attn_fail(ctx, ATTN_E_ARG, "%s overlaps %s in memory; every output needs memory of its own", o.name,
+                                 outputs[j].name);
         for (int j = 0; j < n_inputs; j++)
             if (inputs[j].t && !attn_tensors_disjoint(o.t, inputs[j].t))
-                return attn_fail(ctx, ATTN_E_ARG, "%s overlaps %s in memory; an output needs memory that no input uses", o.name, inputs[j].name);
+                return attn_fail(ctx, ATTN_E_ARG, "%s overlaps %s in memory; an output needs memory that no input uses", o.name,
+                                 inputs[j].name);
     }
     return ATTN_OK;
 }
@@ -178,22 +182,22 @@ static attn_status check_overlap(attn_ctx *ctx, const attn_plan *p, const attn_t
                                  const attn_tensor *v)
 {
     const attn_sdpa_opts *o = &p->opts;
-    const named_tensor outputs[] = { { out, "out" },           { o->lse, "lse" },       { o->row_max, "row_max" }, { o->entropy, "entropy" },
-                                     { o->mass, "mass" },      { o->weights, "weights" }, { o->scores, "scores" },  { o->scaled, "scaled" },
-                                     { o->capped, "capped" },  { o->masked, "masked" } };
-    const named_tensor inputs[] = { { q, "q" },
-                                    { k, "k" },
-                                    { v, "v" },
-                                    { o->mask, "mask" },
-                                    { o->bias, "bias" },
-                                    { o->keep, "keep" },
-                                    { o->offsets, "offsets" },
-                                    { o->kv_len, "kv_len" },
-                                    { o->q_len, "q_len" },
-                                    { o->cu_seqlens_q, "cu_seqlens_q" },
-                                    { o->cu_seqlens_k, "cu_seqlens_k" },
-                                    { o->alibi_slopes, "alibi_slopes" },
-                                    { o->sinks, "sinks" } };
+    const named_tensor outputs[] = {{out, "out"},          {o->lse, "lse"},         {o->row_max, "row_max"}, {o->entropy, "entropy"},
+                                    {o->mass, "mass"},     {o->weights, "weights"}, {o->scores, "scores"},   {o->scaled, "scaled"},
+                                    {o->capped, "capped"}, {o->masked, "masked"}};
+    const named_tensor inputs[] = {{q, "q"},
+                                   {k, "k"},
+                                   {v, "v"},
+                                   {o->mask, "mask"},
+                                   {o->bias, "bias"},
+                                   {o->keep, "keep"},
+                                   {o->offsets, "offsets"},
+                                   {o->kv_len, "kv_len"},
+                                   {o->q_len, "q_len"},
+                                   {o->cu_seqlens_q, "cu_seqlens_q"},
+                                   {o->cu_seqlens_k, "cu_seqlens_k"},
+                                   {o->alibi_slopes, "alibi_slopes"},
+                                   {o->sinks, "sinks"}};
     return check_apart(ctx, outputs, sizeof outputs / sizeof *outputs, inputs, sizeof inputs / sizeof *inputs);
 }
 
@@ -202,7 +206,7 @@ static attn_status check_overlap(attn_ctx *ctx, const attn_plan *p, const attn_t
 attn_status attn_plan_make(attn_ctx *ctx, attn_plan *p, const attn_tensor *out, const attn_tensor *q, const attn_tensor *k,
                            const attn_tensor *v, const attn_sdpa_opts *opts)
 {
-    *p = (attn_plan){ 0 };
+    *p = (attn_plan){0};
     attn_status status = attn_copy_struct(ctx, &p->opts, sizeof p->opts, opts, "attn_sdpa_opts");
     p->is_packed = p->opts.cu_seqlens_q || p->opts.cu_seqlens_k;
     status = status ? status : check_main(ctx, p, q, "q", q ? q->ndim : 0);
@@ -233,9 +237,10 @@ void attn_plan_free(attn_ctx *ctx, attn_plan *p)
 /* The rows of a view that belong to one KV head of one item: columns run along COLUMN. */
 static attn_rows rows_of(const attn_view *v, int64_t item, int64_t head, int64_t row)
 {
-    attn_rows r = { .data = v->data, .dtype = v->dtype, .position = v->stride[ROW], .head = v->stride[HEAD], .column = v->stride[COLUMN] };
+    attn_rows r = {.data = v->data, .dtype = v->dtype, .position = v->stride[ROW], .head = v->stride[HEAD], .column = v->stride[COLUMN]};
     if (r.data)
-        r.data = (char *)r.data + (item * v->stride[ITEM] + head * v->stride[HEAD] + row * v->stride[ROW]) * (int64_t)attn_dtype_size(v->dtype);
+        r.data =
+            (char *)r.data + (item * v->stride[ITEM] + head * v->stride[HEAD] + row * v->stride[ROW]) * (int64_t)attn_dtype_size(v->dtype);
     return r;
 }
 
@@ -244,13 +249,28 @@ attn_sdpa_job attn_plan_job(const attn_plan *p, int64_t item, int64_t kv_head)
     const attn_sdpa_opts *o = &p->opts;
     const attn_item at = attn_plan_item(p, item);
     const int64_t head = kv_head * p->group, entry = p->is_packed ? 0 : item, row = at.first_row;
-    attn_sdpa_job j = { .heads = p->group, .positions = at.rows, .n_keys = at.keys, .dim = p->dim, .value_dim = p->value_dim,
-                        .scale = p->scale, .softcap = o->softcap, .offset = at.offset, .left = p->left, .right = p->right,
-                        .kv_len = at.kv_len, .q_len = at.q_len, .keep_drops = (o->flags & ATTN_MASK_DROP) != 0,
-                        .slopes = p->slopes ? p->slopes + item * p->heads + head : NULL, .sinks = p->sinks ? p->sinks + head : NULL,
-                        .drops_out = o->dropout > 0, .dropout = o->dropout, .seed = o->seed, .drop_batch = o->first_batch + item,
-                        .drop_head = o->first_head + head, .drop_row = o->first_row,
-                        .average = o->flags & ATTN_AVERAGE ? 1.0 / (double)(p->heads ? p->heads : 1) : 0 };
+    attn_sdpa_job j = {.heads = p->group,
+                       .positions = at.rows,
+                       .n_keys = at.keys,
+                       .dim = p->dim,
+                       .value_dim = p->value_dim,
+                       .scale = p->scale,
+                       .softcap = o->softcap,
+                       .offset = at.offset,
+                       .left = p->left,
+                       .right = p->right,
+                       .kv_len = at.kv_len,
+                       .q_len = at.q_len,
+                       .keep_drops = (o->flags & ATTN_MASK_DROP) != 0,
+                       .slopes = p->slopes ? p->slopes + item * p->heads + head : NULL,
+                       .sinks = p->sinks ? p->sinks + head : NULL,
+                       .drops_out = o->dropout > 0,
+                       .dropout = o->dropout,
+                       .seed = o->seed,
+                       .drop_batch = o->first_batch + item,
+                       .drop_head = o->first_head + head,
+                       .drop_row = o->first_row,
+                       .average = o->flags & ATTN_AVERAGE ? 1.0 / (double)(p->heads ? p->heads : 1) : 0};
     j.q = rows_of(&p->q, entry, head, row);
     j.k = rows_of(&p->k, entry, kv_head, at.first_key);
     j.v = rows_of(&p->v, entry, kv_head, at.first_key);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a call of attn_sdpa means once every argument has been checked: shapes spread to four axes, options resolved. From here on nothing can
-   be wrong with the arguments. */
+/* What a call of attn_sdpa means once every argument has been checked: shapes spread to four axes, options resolved. From here on nothing
+   can be wrong with the arguments. */
 #ifndef ATTN_SDPA_PLAN_H
 #define ATTN_SDPA_PLAN_H
 #include "../core/ctx.h"
@@ -27,8 +27,8 @@ typedef struct attn_plan {
     int64_t left, right;
     attn_view keep, added[ATTN_MAX_ADDED], dropout_keep;
     attn_view lse, row_max, entropy, mass, scores, scaled, capped, masked, weights;
-    double *slopes;      /* [items][heads] */
-    double *sinks;       /* [heads] */
+    double *slopes; /* [items][heads] */
+    double *sinks;  /* [heads] */
 } attn_plan;
 
 /* Checks everything; out NULL = the call has no output of its own (attn_explain_cell). Free with attn_plan_free, also after a failure. */
@@ -52,7 +52,8 @@ attn_status attn_check_tensor(attn_ctx *ctx, const attn_tensor *t, const char *n
 /* Binds axis i of t to axes[i] of the view; t has been checked. */
 attn_view attn_bind(const attn_tensor *t, const int *axes);
 /* Checks an optional by-product: dtype f32 or f64 as computed, shape as given; binds it. axes: which of AXES its dimensions are. */
-attn_status attn_bind_output(attn_ctx *ctx, attn_view *view, const attn_plan *p, const attn_tensor *t, const char *name, int n, const int *axes);
+attn_status attn_bind_output(attn_ctx *ctx, attn_view *view, const attn_plan *p, const attn_tensor *t, const char *name, int n,
+                             const int *axes);
 /* Resolves p->opts (sdpa_options.c); rank is that of q. */
 attn_status attn_plan_options(attn_ctx *ctx, attn_plan *p, int rank);
 #endif
