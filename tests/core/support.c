@@ -289,7 +289,6 @@ const char *usable_isa(int i) {
 
 void assert_status(const attn_ctx *ctx, attn_status got, attn_status want, const char *call, const char *file, int line) {
     if (got != want) {
-        print_error("%s:%d: %s: %s\n", file, line, call, attn_ctx_error(ctx));
-        _fail(file, line);
+        fail_msg("%s:%d: %s: %s", file, line, call, attn_ctx_error(ctx));
     }
 }
