@@ -64,7 +64,8 @@ static void run_linear(void *user)
 
 static void print_speed(const char *what, double operations, double seconds, double peak)
 {
-    printf("  %-44s %8.1f us %7.1f GFLOP/s %5.1f %% of peak\n", what, 1e6 * seconds, 1e-9 * operations / seconds, 100 * operations / seconds / peak);
+    const double speed = operations / seconds;
+    printf("  %-44s %8.1f us %7.1f GFLOP/s %5.1f %% of peak\n", what, 1e6 * seconds, 1e-9 * speed, 100 * speed / peak);
 }
 
 static void bench_sdpa(const attn_kernels *k, attn_dtype real, int64_t positions, int64_t keys, int64_t dim, double peak)
@@ -73,9 +74,10 @@ static void bench_sdpa(const attn_kernels *k, attn_dtype real, int64_t positions
     const attn_rows queries = { numbers(&memory, real, positions * dim), real, dim, 0, 1 };
     const attn_rows kv = { numbers(&memory, real, keys * dim), real, dim, 0, 1 };
     const attn_rows out = { numbers(&memory, real, positions * dim), real, dim, 0, 1 };
-    bench b = { .kernels = k, .sdpa = { .q = queries, .k = kv, .v = kv, .out = out, .heads = 1, .positions = positions, .n_keys = keys, .dim = dim,
-                                        .value_dim = dim, .scale = 1 / sqrt((double)dim), .left = ATTN_FAR, .right = ATTN_FAR, .kv_len = keys,
-                                        .q_len = positions } };
+    bench b = { .kernels = k };
+    b.sdpa = (attn_sdpa_job){ .q = queries, .k = kv, .v = kv, .out = out, .heads = 1, .positions = positions, .n_keys = keys, .dim = dim,
+                              .value_dim = dim, .scale = 1 / sqrt((double)dim), .left = ATTN_FAR, .right = ATTN_FAR, .kv_len = keys,
+                              .q_len = positions };
     char *scratch = pool_get(&memory, (size_t)k->sdpa_scratch(&b.sdpa) + 64);
     b.scratch = scratch + (64 - (uintptr_t)scratch % 64);
     char what[64];
@@ -89,8 +91,9 @@ static void bench_linear(const attn_kernels *k, attn_dtype real, int64_t rows, i
     pool memory = { 0 };
     void *packed = pool_get(&memory, (size_t)k->linear_size(terms, columns));
     k->linear_pack(packed, numbers(&memory, real, terms * columns), columns, 1, terms, columns);
-    bench b = { .kernels = k, .linear = { .a = numbers(&memory, real, rows * terms), .c = numbers(&memory, real, rows * columns), .packed = packed,
-                                          .rows = rows, .terms = terms, .columns = columns, .a_stride = terms, .c_stride = columns } };
+    bench b = { .kernels = k };
+    b.linear = (attn_linear_job){ .a = numbers(&memory, real, rows * terms), .c = numbers(&memory, real, rows * columns), .packed = packed,
+                                  .rows = rows, .terms = terms, .columns = columns, .a_stride = terms, .c_stride = columns };
     char what[64];
     snprintf(what, sizeof what, "linear %lld rows, %lld x %lld", (long long)rows, (long long)terms, (long long)columns);
     print_speed(what, 2.0 * (double)(rows * terms * columns), seconds_of(run_linear, &b), peak);

@@ -8,7 +8,8 @@
 /* 0, 1, what lies around the vector and tile sizes of every level, and primes. */
 static int64_t any_size(rng *r, bool may_be_zero)
 {
-    static const int64_t sizes[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 16, 17, 23, 31, 32, 33, 47, 61, 63, 64, 65, 97, 127, 128, 129, 191 };
+    static const int64_t sizes[] = { 1,  2,  3,  4,  5,  6,  7,  8,  9,  12, 13,  15,  16,  17,
+                                     23, 31, 32, 33, 47, 61, 63, 64, 65, 97, 127, 128, 129, 191 };
     return may_be_zero && rng_chance(r, 0.05) ? 0 : sizes[rng_int(r, 0, (int64_t)(sizeof sizes / sizeof *sizes) - 1)];
 }
 
@@ -94,8 +95,8 @@ void test_linear_pack(harness *h)
     for (int64_t i = 0; i < x.packed->columns; i++)
         packed_sum += fabs(ref_element(&packed, 0, 0, 0, i));
     if (!(fabs(sum - packed_sum) <= 1e-9 * sum))
-        complain(h, "the magnitudes of %lld x %lld weights add up to %g, packed to %g", (long long)x.job.terms, (long long)x.job.columns, sum,
-                 packed_sum);
+        complain(h, "the magnitudes of %lld x %lld weights add up to %g, packed to %g", (long long)x.job.terms, (long long)x.job.columns,
+                 sum, packed_sum);
 }
 
 /* Every element within (terms + 2) roundings of the sum of magnitudes: the bound of one chain of multiply-adds that starts at the bias. */
@@ -117,8 +118,9 @@ static void check_linear(const linear_case *x)
             const double got = ref_element(&c, 0, 0, i, j), error = (double)fabsl(got - want);
             x->h->worst.compared[OUTPUT]++;
             if (!(error <= bound))
-                complain(x->h, "[%lld,%lld] of %lld rows, %lld terms, %lld columns is %.17g, should be %.17g; the bound is %g", (long long)i,
-                         (long long)j, (long long)x->job.rows, (long long)x->job.terms, (long long)x->job.columns, got, (double)want, bound);
+                complain(x->h, "[%lld,%lld] of %lld rows, %lld terms, %lld columns is %.17g, should be %.17g; the bound is %g",
+                         (long long)i, (long long)j, (long long)x->job.rows, (long long)x->job.terms, (long long)x->job.columns, got,
+                         (double)want, bound);
             else if (bound > 0)
                 x->h->worst.share[OUTPUT] = fmax(x->h->worst.share[OUTPUT], error / bound);
         }

@@ -9,8 +9,8 @@
 
 /* What the data is made of. HIDING: most keys are hidden by -inf and false. POISON_*: one NaN or infinity in Q, K or V. */
 enum data { NORMAL, LARGE, EQUAL, HIDING, DENORMAL, ZEROS, POISON_Q, POISON_K, POISON_V, DATA_KINDS };
-static const char *const data_name[] = { "normal", "large logits", "all equal", "hiding", "denormal", "zeros", "one NaN in q", "one NaN in k",
-                                         "one NaN in v" };
+static const char *const data_name[] = { "normal",   "large logits", "all equal",    "hiding",      "denormal",
+                                         "zeros",    "poison in q",  "poison in k",  "poison in v" };
 
 /* A job and the same problem in the words of the reference. */
 typedef struct sdpa_case {
@@ -30,7 +30,8 @@ static int64_t pick(rng *r, const int64_t *from, size_t n) { return from[rng_int
 /* Around every vector length, block of queries, block (128) and piece (1024) of keys. */
 static void choose_shape(sdpa_case *x)
 {
-    static const int64_t positions[] = { 0, 1, 1, 1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 15, 16, 17, 23, 24, 25, 31, 32, 33, 47, 63, 64, 65, 67 };
+    static const int64_t positions[] = { 0,  1,  1,  1,  2,  3,  4,  5,  7,  8,  9,  11, 12, 13,
+                                         15, 16, 17, 23, 24, 25, 31, 32, 33, 47, 63, 64, 65, 67 };
     static const int64_t keys[] = { 0, 1, 2, 3, 7, 8, 9, 13, 15, 16, 17, 31, 33, 61, 64, 65, 127, 128, 129, 131, 255, 257 };
     static const int64_t dims[] = { 1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 15, 16, 17, 24, 31, 32, 33, 64, 65, 80 };
     static const int64_t long_keys[] = { 1023, 1024, 1025, 1151, 1153, 2049 };
@@ -127,7 +128,8 @@ static array *new_map(sdpa_case *x, const char *name, attn_dtype dtype)
 {
     rng *r = &x->h->random;
     const attn_sdpa_job *j = &x->job;
-    return new_array(x->h, name, dtype, rng_chance(r, 0.2) && j->positions ? 1 : j->positions, rng_chance(r, 0.5) ? 1 : j->heads, j->n_keys);
+    const int64_t positions = rng_chance(r, 0.2) && j->positions ? 1 : j->positions, heads = rng_chance(r, 0.5) ? 1 : j->heads;
+    return new_array(x->h, name, dtype, positions, heads, j->n_keys);
 }
 
 static void add_bias(sdpa_case *x, const char *name, attn_rows *rows, attn_tensor *tensor, const attn_tensor **option)
@@ -369,7 +371,8 @@ static void check_poison(sdpa_case *x, const ref_result *r)
             for (int64_t c = 0; c < r->d_v; c++) {
                 const double want = r->output[(h * r->Lq + i) * r->d_v + c], got = ref_element(&x->p.out, 0, h, i, c);
                 if (!isfinite(want) && isfinite(got)) {
-                    complain(x->h, "out [%lld,%lld,%lld] is %g, but the row sees a NaN or infinity", (long long)h, (long long)i, (long long)c, got);
+                    complain(x->h, "out [%lld,%lld,%lld] is %g, but the row sees a NaN or infinity", (long long)h, (long long)i,
+                             (long long)c, got);
                     return;
                 }
             }
@@ -382,7 +385,8 @@ static void describe(const sdpa_case *x)
             (long long)j->heads, (long long)j->positions, (long long)j->n_keys, (long long)j->dim, (long long)j->value_dim,
             data_name[x->data], attn_dtype_name(j->q.dtype), attn_dtype_name(j->k.dtype), attn_dtype_name(j->v.dtype),
             attn_dtype_name(j->out.dtype), x->p.opts.flags, j->softcap > 0 ? ", softcap" : "", j->sinks ? ", sinks" : "",
-            j->drops_out ? ", dropout" : "", j->keep.data ? ", keep" : "", j->added[0].data ? ", mask" : "", j->added[1].data ? ", bias" : "");
+            j->drops_out ? ", dropout" : "", j->keep.data ? ", keep" : "", j->added[0].data ? ", mask" : "",
+            j->added[1].data ? ", bias" : "");
 }
 
 static void check_values(sdpa_case *x)

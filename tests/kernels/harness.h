@@ -46,8 +46,7 @@ typedef struct harness {
 /* Reports a failure of the case, with what repeats it. */
 void complain(harness *h, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* An array at a random place: layout, gaps between rows and the guarded side vary. plain: rows side by side. An output holds canaries, as do
-   the gaps of an input. */
+/* An array at a random place: layout, gaps between rows and the guarded side vary. plain: rows side by side. It holds canaries. */
 array *new_array(harness *h, const char *name, attn_dtype dtype, int64_t positions, int64_t heads, int64_t columns);
 array *new_plain_array(harness *h, const char *name, attn_dtype dtype, int64_t positions, int64_t heads, int64_t columns);
 /* [1, heads, positions, columns] */
