@@ -340,8 +340,9 @@ void random_problem(problem *p, uint64_t seed, uint64_t stream) {
 
 void print_problem(const problem *p) {
     const attn_sdpa_opts *o = &p->opts;
-    print_error("  rank %d%s B %lld H %lld/%lld Lq %lld Lk %lld d %lld d_v %lld; q %s k %s v %s out %s\n", (int)p->rank, p->packed ? " packed" : "",
-                (long long)p->B, (long long)p->H, (long long)p->Hkv, (long long)p->Lq, (long long)p->Lk, (long long)p->d,
+    print_error("  rank %d%s B %lld H %lld/%lld Lq %lld Lk %lld d %lld d_v %lld; q %s k %s v %s out %s\n", (int)p->rank,
+                p->packed ? " packed" : "", (long long)p->B, (long long)p->H,
+                (long long)p->Hkv, (long long)p->Lq, (long long)p->Lk, (long long)p->d,
                 (long long)p->d_v, attn_dtype_name(p->q.dtype), attn_dtype_name(p->k.dtype), attn_dtype_name(p->v.dtype),
                 attn_dtype_name(p->out.dtype));
     print_error("  flags %#x scale %g softcap %g align %d offset %lld window %lld,%lld dropout %g%s%s%s%s%s%s%s%s\n", (unsigned)o->flags,

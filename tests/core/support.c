@@ -249,8 +249,9 @@ bool same_bits(const char *what, const attn_tensor *a, const attn_tensor *b) {
         const char *x = (const char *)a->data + element_offset(a, i) * (int64_t)size;
         const char *y = (const char *)b->data + element_offset(b, i) * (int64_t)size;
         if (memcmp(x, y, size) != 0) {
-            print_error("%s: element [%lld,%lld,%lld,%lld] is %.17g in one and %.17g in the other\n", what, (long long)i[0], (long long)i[1],
-                        (long long)i[2], (long long)i[3], ref_element(a, i[0], i[1], i[2], i[3]), ref_element(b, i[0], i[1], i[2], i[3]));
+            print_error("%s: element [%lld,%lld,%lld,%lld] is %.17g in one and %.17g in the other\n", what, (long long)i[0],
+                        (long long)i[1], (long long)i[2],
+                        (long long)i[3], ref_element(a, i[0], i[1], i[2], i[3]), ref_element(b, i[0], i[1], i[2], i[3]));
             return false;
         }
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A row's bits depend on nothing but the row: outputs are compared by memcmp across threads, batches, layouts, runs, chunks and the cache. */
+/* A row's bits depend on nothing but the row: outputs are compared by memcmp across threads, batches, layouts, runs, chunks and the
+   cache. */
 #include "call.h"
 
 #include <stdio.h>
@@ -139,7 +140,8 @@ static void check_cache(attn_ctx *ctx, const scene *sc, const call *whole, pool 
     if (!(sc->features & CAUSAL)) {
         return;
     }
-    const attn_kv_desc desc = {.dtype = sc->dtype, .batch = s.B, .kv_heads = s.Hkv, .capacity = s.Lk + 3, .head_dim = s.d, .value_dim = s.d_v};
+    const attn_kv_desc desc = {.dtype = sc->dtype, .batch = s.B, .kv_heads = s.Hkv, .capacity = s.Lk + 3, .head_dim = s.d,
+                               .value_dim = s.d_v};
     attn_kv *kv = NULL;
     assert_ok(ctx, attn_kv_create(ctx, &kv, &desc));
     append(ctx, kv, whole, 0, past / 3);

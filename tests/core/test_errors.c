@@ -133,6 +133,10 @@ static void pack(args *x) {
     CASE(slopes_shape, ATTN_E_SHAPE, "alibi_slopes has shape [3]", "[4]", (GIVE(x, alibi_slopes, ATTN_F32, 3), x->o.flags = ATTN_OFFSET))  \
     CASE(slopes_dtype, ATTN_E_DTYPE, "alibi_slopes has dtype f16", "f64", (GIVE(x, alibi_slopes, ATTN_F16, 4), x->o.flags = ATTN_OFFSET))  \
     CASE(sinks_shape, ATTN_E_SHAPE, "sinks has shape [2,4]", "[4]", GIVE(x, sinks, ATTN_F32, 2, 4))                                        \
+    CASE(slopes_inf, ATTN_E_ARG, "alibi_slopes holds inf", "finite",                                                                       \
+         (VALUES(x, &x->a, ATTN_F32, 1, 1, (double)INFINITY, 1), x->o.alibi_slopes = &x->a, x->o.flags = ATTN_OFFSET))                     \
+    CASE(sinks_nan, ATTN_E_ARG, "sinks holds nan", "finite", (VALUES(x, &x->a, ATTN_F64, 1, (double)NAN, 1, 1), x->o.sinks = &x->a))       \
+    CASE(sinks_inf, ATTN_E_ARG, "sinks holds inf", "finite", (VALUES(x, &x->a, ATTN_F32, (double)INFINITY, 1, 1, 1), x->o.sinks = &x->a))  \
     CASE(lse_dtype, ATTN_E_DTYPE, "lse has dtype f64", "f32", x->lse.dtype = ATTN_F64)                                                     \
     CASE(lse_shape, ATTN_E_SHAPE, "lse has shape [2,4]", "[2,4,3]", x->lse.ndim = 2)                                                       \
     CASE(row_max_shape, ATTN_E_SHAPE, "row_max has shape [2,4,4]", "[2,4,3]", GIVE(x, row_max, ATTN_F32, 2, 4, 4))                         \

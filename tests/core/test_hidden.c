@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is hidden changes no bit, whatever it holds; rows that see nothing; sizes of 0; visible NaN and Inf stay in the rows that see them. */
+/* What is hidden changes no bit, whatever it holds; rows that see nothing; sizes of 0; visible NaN and Inf stay in the rows that see
+   them. */
 #include "bound.h"
 #include "call.h"
 

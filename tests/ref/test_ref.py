@@ -28,7 +28,8 @@ P = c.POINTER(Tensor)
 
 
 class Options(c.Structure):
-    _fields_ = [("struct_size", c.c_uint32), ("flags", c.c_uint32), ("scale", c.c_double), ("softcap", c.c_double), ("mask", P), ("bias", P),
+    _fields_ = [("struct_size", c.c_uint32), ("flags", c.c_uint32), ("scale", c.c_double), ("softcap", c.c_double), ("mask", P),
+                ("bias", P),
                 ("align", c.c_int), ("offset", c.c_int64), ("offsets", P), ("window_left", c.c_int64), ("window_right", c.c_int64),
                 ("kv_len", P), ("q_len", P), ("cu_seqlens_q", P), ("cu_seqlens_k", P), ("alibi_slopes", P), ("sinks", P),
                 ("dropout", c.c_double), ("seed", c.c_uint64), ("first_batch", c.c_int64), ("first_head", c.c_int64),

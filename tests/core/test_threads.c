@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Contexts in several caller threads, inside a parallel region, after fork; progress and cancelling. */
+#define _POSIX_C_SOURCE 200809L
+#include "call.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { CALLERS = 6 };
+
+static const sizes size = {2, 4, 2, 200, 300, 32, 32};
+static const range all = {0, 2, 0, 4, 0, 200};
+
+/* A call and the bits that it must give, computed alone by one thread. */
+typedef struct problem {
+    pool memory;
+    call want;
+} problem;
+
+static void open_problem(problem *p) {
+    rng r = rng_of(test_seed(), 1);
+    memset(p, 0, sizeof *p);
+    p->want = new_call(&p->memory, &r, ATTN_F32, size, CAUSAL | ALIBI | SINKS | MASK);
+    attn_ctx *ctx = new_ctx(NULL, 1);
+    assert_ok(ctx, call_run(ctx, &p->want));
+    attn_ctx_destroy(ctx);
+}
+
+/* Runs the call some times in a context of its own; true if the bits are right every time. Uses no cmocka: it runs in any thread. */
+static bool right_bits(const problem *p, uint32_t threads) {
+    const attn_ctx_opts o = {.threads = threads};
+    attn_ctx *ctx = NULL;
+    bool ok = attn_ctx_create(&ctx, &o, NULL, 0) == ATTN_OK;
+    for (int n = 0; ok && n < 5; n++) {
+        pool memory = {0};
+        call c = part_of(&memory, &p->want, all);
+        ok = call_run(ctx, &c) == ATTN_OK && same_rows("a caller thread", &p->want, all, &c);
+        pool_free(&memory);
+    }
+    attn_ctx_destroy(ctx);
+    return ok;
+}
+
+static void *caller(void *p) {
+    return right_bits(p, 2) ? p : NULL;
+}
+
+static void contexts_are_independent(void **state) {
+    (void)state;
+    problem p;
+    open_problem(&p);
+    pthread_t thread[CALLERS];
+    for (int n = 0; n < CALLERS; n++) {
+        assert_int_equal(pthread_create(&thread[n], NULL, caller, &p), 0);
+    }
+    for (int n = 0; n < CALLERS; n++) {
+        void *ok = NULL;
+        pthread_join(thread[n], &ok);
+        assert_non_null(ok);
+    }
+    pool_free(&p.memory);
+}
+
+static void inside_a_parallel_region(void **state) {
+    (void)state;
+    problem p;
+    open_problem(&p);
+    int right = 0, callers = 0;
+#ifdef _OPENMP
+#pragma omp parallel num_threads(3) reduction(+ : right, callers)
+#endif
+    {
+        callers += 1;
+        right += right_bits(&p, 4);
+    }
+    assert_int_equal(right, callers);
+    pool_free(&p.memory);
+}
+
+/* The parent has used its threads; the child runs on one, with the same bits. */
+static void fork_after_use(void **state) {
+    (void)state;
+    problem p;
+    open_problem(&p);
+    attn_ctx *ctx = new_ctx(NULL, 2);
+    call c = part_of(&p.memory, &p.want, all);
+    assert_ok(ctx, call_run(ctx, &c));
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60);
+        call again = part_of(&p.memory, &p.want, all);
+        const bool ran = call_run(ctx, &again) == ATTN_OK && same_rows("a forked child", &p.want, all, &again);
+        _exit(!ran ? 1 : attn_ctx_info(ctx).threads != 1 ? 2 : right_bits(&p, 2) ? 0 : 3);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_ok(ctx, call_run(ctx, &c));
+    assert_true(same_rows("the parent", &p.want, all, &c));
+    attn_ctx_destroy(ctx);
+    pool_free(&p.memory);
+}
+
+typedef struct watch {
+    pthread_t self;
+    int called, wrong;
+    int cancel_at; /* the call of the hook that cancels; 0: none */
+} watch;
+
+static int watch_progress(void *user, double done) {
+    watch *w = user;
+    w->wrong += !pthread_equal(w->self, pthread_self()) || !(done >= 0 && done <= 1);
+    return ++w->called == w->cancel_at;
+}
+
+static void progress_and_cancel(void **state) {
+    (void)state;
+    problem p;
+    open_problem(&p);
+    for (uint32_t threads = 1; threads <= 2; threads++) {
+        watch w = {.self = pthread_self()};
+        const attn_ctx_opts o = {.threads = threads, .progress = watch_progress, .progress_user = &w};
+        attn_ctx *ctx = NULL;
+        assert_int_equal(attn_ctx_create(&ctx, &o, NULL, 0), ATTN_OK);
+        call c = part_of(&p.memory, &p.want, all);
+        /* On a busy machine the other thread may do all of the work before the caller, which alone tells the progress, does any. */
+        for (int tries = 0; w.called == 0 && tries < 1000; tries++) {
+            assert_ok(ctx, call_run(ctx, &c));
+        }
+        assert_int_equal(w.wrong, 0);
+        assert_true(w.called > 0);
+        w = (watch){.self = pthread_self(), .cancel_at = 1};
+        attn_status status = ATTN_OK;
+        for (int tries = 0; w.called == 0 && tries < 1000; tries++) {
+            status = call_run(ctx, &c);
+        }
+        assert_int_equal(status, ATTN_E_CANCELLED);
+        assert_non_null(strstr(attn_ctx_error(ctx), "cancelled"));
+        assert_int_equal(w.called, 1);
+        w = (watch){.self = pthread_self()};
+        assert_ok(ctx, call_run(ctx, &c)); /* the context is as good as before */
+        assert_true(same_rows("after a cancelled call", &p.want, all, &c));
+        attn_ctx_destroy(ctx);
+    }
+    pool_free(&p.memory);
+}
+
+/* What ran: the level, the path and the threads. */
+static void info_tells_what_ran(void **state) {
+    (void)state;
+    problem p;
+    open_problem(&p);
+    const char *isa;
+    for (int level = 0; (isa = usable_isa(level)); level++) {
+        attn_ctx *ctx = new_ctx(isa, 2);
+        assert_string_equal(attn_ctx_info(ctx).path, "none");
+        assert_int_equal(attn_ctx_info(ctx).threads, 2);
+        call c = part_of(&p.memory, &p.want, all);
+        assert_ok(ctx, call_run(ctx, &c));
+        assert_string_equal(attn_ctx_info(ctx).isa, isa);
+        assert_string_equal(attn_ctx_info(ctx).path, "tiled f32");
+        assert_in_range(attn_ctx_info(ctx).threads, 1, 2);
+        attn_ctx_destroy(ctx);
+    }
+    pool_free(&p.memory);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(contexts_are_independent), cmocka_unit_test(inside_a_parallel_region), cmocka_unit_test(fork_after_use),
+        cmocka_unit_test(progress_and_cancel),      cmocka_unit_test(info_tells_what_ran),
+    };
+    return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
+}
