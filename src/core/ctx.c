@@ -200,6 +200,7 @@ void attn_ctx_destroy(attn_ctx *ctx)
     if (!ctx)
         return;
     attn_free(ctx, ctx->scratch.data);
+    attn_free(ctx, ctx->per_head.data);
     attn_free(ctx, ctx->temporary.data);
     ctx->free(ctx->user, ctx);
 }

@@ -27,6 +27,7 @@ struct attn_ctx {
     void *progress_user;
     attn_info info;
     attn_buffer scratch;   /* of the kernels: one part for each thread */
+    attn_buffer per_head;  /* of a plan: slopes and sinks */
     attn_buffer temporary; /* of attn_mha: Q, K, V and the heads */
     char error[640];
 };

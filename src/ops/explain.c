@@ -27,8 +27,14 @@ static void narrow_to_row(attn_sdpa_job *j, int64_t head, int64_t i)
     j->average = 0;
 }
 
+/* Is key n outside the window of the row? Under causal the job's right side is 0; the window itself may reach further. */
+static int outside_window(const attn_sdpa_job *j, const attn_sdpa_opts *o, int64_t n)
+{
+    return (o->flags & ATTN_WINDOW) && (n < j->offset - j->left || (o->window_right >= 0 && n - j->offset > o->window_right));
+}
+
 /* ATTN_HIDDEN_* bits of key n for a job of one row. */
-static uint8_t reasons(const attn_sdpa_job *j, uint32_t flags, int64_t n)
+static uint8_t reasons(const attn_sdpa_job *j, const attn_sdpa_opts *o, int64_t n)
 {
     uint8_t why = j->q_len ? 0 : ATTN_HIDDEN_Q_LEN;
     if (j->keep.data && (attn_load_int(j->keep.data, j->keep.dtype, n * j->keep.column) != 0) == j->keep_drops)
@@ -38,10 +44,10 @@ static uint8_t reasons(const attn_sdpa_job *j, uint32_t flags, int64_t n)
             why |= ATTN_HIDDEN_BIAS;
     if (n >= j->kv_len)
         why |= ATTN_HIDDEN_KV_LEN;
-    if ((flags & ATTN_CAUSAL) && n > j->offset)
+    if ((o->flags & ATTN_CAUSAL) && n > j->offset)
         why |= ATTN_HIDDEN_CAUSAL;
-    if (n < j->offset - j->left || n > j->offset + j->right)
-        why |= n > j->offset && (flags & ATTN_CAUSAL) ? 0 : ATTN_HIDDEN_WINDOW;
+    if (outside_window(j, o, n))
+        why |= ATTN_HIDDEN_WINDOW;
     return why;
 }
 
@@ -114,7 +120,7 @@ static attn_status explain_row(attn_ctx *ctx, const attn_plan *p, attn_row *row,
     row->kv_head = h / p->group;
     row->visible = 0;
     for (int64_t n = 0; n < p->keys; n++) {
-        uint8_t why = reasons(&j, p->opts.flags, n);
+        uint8_t why = reasons(&j, &p->opts, n);
         row->visible += why == 0;
         if (row->hidden)
             row->hidden[n] = why;
@@ -144,7 +150,6 @@ attn_status attn_explain_cell(attn_ctx *ctx, attn_row *row, const attn_tensor *q
     o.lse = o.row_max = o.entropy = o.mass = o.weights = o.scores = o.scaled = o.capped = o.masked = NULL;
     status = attn_plan_make(ctx, &p, NULL, q, k, v, &o);
     status = status ? status : explain_row(ctx, &p, &own, b, h, i);
-    attn_plan_free(ctx, &p);
     if (status == ATTN_OK) {
         size_t size = row->struct_size && row->struct_size < sizeof own ? row->struct_size : sizeof own;
         own.struct_size = row->struct_size;

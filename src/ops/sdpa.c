@@ -102,7 +102,5 @@ attn_status attn_sdpa(attn_ctx *ctx, attn_tensor *out, const attn_tensor *q, con
     if (!out)
         return attn_fail(ctx, ATTN_E_ARG, "out is NULL");
     attn_status status = attn_plan_make(ctx, &p, out, q, k, v, opts);
-    status = status ? status : run_plan(ctx, &p);
-    attn_plan_free(ctx, &p);
-    return status;
+    return status ? status : run_plan(ctx, &p);
 }

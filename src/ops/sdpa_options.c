@@ -286,18 +286,42 @@ static attn_status check_per_head(attn_ctx *ctx, const attn_plan *p, const attn_
                             (long long)p->heads, per_item ? " or [B,H]" : "");
 }
 
-/* As doubles [items or 1][heads]; NULL when memory runs out. */
-static double *read_per_head(attn_ctx *ctx, const attn_plan *p, const attn_tensor *t, int64_t items)
+/* As doubles [items][heads]; t NULL: the default slopes. */
+static void read_per_head(double *values, const attn_plan *p, const attn_tensor *t, int64_t items)
 {
-    double *values = attn_alloc(ctx, items * p->heads * (int64_t)sizeof *values);
-    for (int64_t b = 0; values && b < items; b++)
+    for (int64_t b = 0; b < items; b++)
         for (int64_t h = 0; h < p->heads; h++) {
-            int64_t at = t ? h * t->stride[t->ndim - 1] + (t->ndim == 2 && t->shape[0] > 1 ? b * t->stride[0] : 0) : 0;
-            values[b * p->heads + h] =
-                t ? attn_load_float(t->data, t->dtype, t->shape[t->ndim - 1] == 1 ? at - h * t->stride[t->ndim - 1] : at)
-                  : default_slope(h, p->heads);
+            int64_t at = t && p->heads > 1 ? h * t->stride[t->ndim - 1] : 0;
+            if (t && t->ndim == 2 && items > 1)
+                at += b * t->stride[0];
+            values[b * p->heads + h] = t ? attn_load_float(t->data, t->dtype, at) : default_slope(h, p->heads);
         }
-    return values;
+}
+
+/* Reads slopes and sinks into memory of the context. */
+static attn_status read_heads(attn_ctx *ctx, attn_plan *p)
+{
+    const attn_sdpa_opts *o = &p->opts;
+    p->slopes_per_item = o->alibi_slopes && o->alibi_slopes->ndim == 2;
+    const int64_t items = p->slopes_per_item ? p->items : 1;
+    const int64_t n_slopes = has_alibi(p) ? items * p->heads : 0, n_sinks = o->sinks ? p->heads : 0;
+    if (p->heads > ATTN_FAR >> 4)
+        return attn_fail(ctx, ATTN_E_NOMEM, "out of memory: the ALiBi slopes or sinks of %lld heads", (long long)p->heads);
+    attn_status status = attn_reserve(ctx, &ctx->per_head, (n_slopes + n_sinks) * (int64_t)sizeof(double));
+    if (status != ATTN_OK || n_slopes + n_sinks == 0)
+        return status;
+    double *values = ctx->per_head.data;
+    p->slopes = n_slopes ? values : NULL;
+    p->sinks = n_sinks ? values + n_slopes : NULL;
+    read_per_head(values, p, o->alibi_slopes, n_slopes ? items : 0);
+    read_per_head(values + n_slopes, p, o->sinks, n_sinks ? 1 : 0);
+    for (int64_t i = 0; i < n_slopes; i++)
+        if (!isfinite(p->slopes[i]))
+            return attn_fail(ctx, ATTN_E_ARG, "alibi_slopes holds %g; slopes must be finite", p->slopes[i]);
+    for (int64_t i = 0; i < n_sinks; i++)
+        if (!(p->sinks[i] < INFINITY))
+            return attn_fail(ctx, ATTN_E_ARG, "sinks holds %g; a sink must be finite, or -inf for none", p->sinks[i]);
+    return ATTN_OK;
 }
 
 static attn_status plan_heads(attn_ctx *ctx, attn_plan *p)
@@ -306,17 +330,7 @@ static attn_status plan_heads(attn_ctx *ctx, attn_plan *p)
     attn_status status = o->alibi_slopes ? check_per_head(ctx, p, o->alibi_slopes, "alibi_slopes", 1) : ATTN_OK;
     if (status == ATTN_OK && o->sinks)
         status = check_per_head(ctx, p, o->sinks, "sinks", 0);
-    if (status == ATTN_OK && has_alibi(p) && !(p->slopes = read_per_head(ctx, p, o->alibi_slopes, p->items)))
-        status = attn_fail(ctx, ATTN_E_NOMEM, "out of memory: the ALiBi slopes of %lld heads", (long long)p->heads);
-    if (status == ATTN_OK && o->sinks && !(p->sinks = read_per_head(ctx, p, o->sinks, 1)))
-        status = attn_fail(ctx, ATTN_E_NOMEM, "out of memory: the sinks of %lld heads", (long long)p->heads);
-    for (int64_t i = 0; status == ATTN_OK && p->slopes && i < p->items * p->heads; i++)
-        if (!isfinite(p->slopes[i]))
-            status = attn_fail(ctx, ATTN_E_ARG, "alibi_slopes holds %g; slopes must be finite", p->slopes[i]);
-    for (int64_t i = 0; status == ATTN_OK && p->sinks && i < p->heads; i++)
-        if (!(p->sinks[i] < INFINITY))
-            status = attn_fail(ctx, ATTN_E_ARG, "sinks holds %g; a sink must be finite, or -inf for none", p->sinks[i]);
-    return status;
+    return status == ATTN_OK && (has_alibi(p) || o->sinks) ? read_heads(ctx, p) : status;
 }
 
 /* ------------------------------------------------------------------- by-products ---- */

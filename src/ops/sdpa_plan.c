@@ -228,12 +228,6 @@ attn_status attn_plan_make(attn_ctx *ctx, attn_plan *p, const attn_tensor *out, 
     return status ? status : check_overlap(ctx, p, out, q, k, v);
 }
 
-void attn_plan_free(attn_ctx *ctx, attn_plan *p)
-{
-    attn_free(ctx, p->slopes);
-    attn_free(ctx, p->sinks);
-}
-
 /* The rows of a view that belong to one KV head of one item: columns run along COLUMN. */
 static attn_rows rows_of(const attn_view *v, int64_t item, int64_t head, int64_t row)
 {
@@ -262,7 +256,7 @@ attn_sdpa_job attn_plan_job(const attn_plan *p, int64_t item, int64_t kv_head)
                        .kv_len = at.kv_len,
                        .q_len = at.q_len,
                        .keep_drops = (o->flags & ATTN_MASK_DROP) != 0,
-                       .slopes = p->slopes ? p->slopes + item * p->heads + head : NULL,
+                       .slopes = p->slopes ? p->slopes + (p->slopes_per_item ? item * p->heads : 0) + head : NULL,
                        .sinks = p->sinks ? p->sinks + head : NULL,
                        .drops_out = o->dropout > 0,
                        .dropout = o->dropout,

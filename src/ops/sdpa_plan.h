@@ -27,14 +27,14 @@ typedef struct attn_plan {
     int64_t left, right;
     attn_view keep, added[ATTN_MAX_ADDED], dropout_keep;
     attn_view lse, row_max, entropy, mass, scores, scaled, capped, masked, weights;
-    double *slopes; /* [items][heads] */
+    int slopes_per_item;
+    double *slopes; /* [heads], or [items][heads]; in memory of ctx */
     double *sinks;  /* [heads] */
 } attn_plan;
 
-/* Checks everything; out NULL = the call has no output of its own (attn_explain_cell). Free with attn_plan_free, also after a failure. */
+/* Checks everything; out NULL = the call has no output of its own (attn_explain_cell). Holds until the next plan of ctx. */
 attn_status attn_plan_make(attn_ctx *ctx, attn_plan *p, const attn_tensor *out, const attn_tensor *q, const attn_tensor *k,
                            const attn_tensor *v, const attn_sdpa_opts *opts);
-void attn_plan_free(attn_ctx *ctx, attn_plan *p);
 
 /* The kernel's job for the query heads of one KV head of one item. */
 attn_sdpa_job attn_plan_job(const attn_plan *p, int64_t item, int64_t kv_head);
