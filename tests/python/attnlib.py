@@ -19,6 +19,7 @@ NUMPY = {"f32": np.dtype("f4"), "f64": np.dtype("f8"), "f16": np.dtype("f2"), "b
 STATUS = {"OK": 0, "E_ARG": 1, "E_SHAPE": 2, "E_DTYPE": 3, "E_UNSUPPORTED": 4, "E_NOMEM": 5, "E_IO": 6, "E_FORMAT": 7, "E_CANCELLED": 8,
           "E_FULL": 9}
 FLAGS = {"CAUSAL": 1, "SCALE": 2, "WINDOW": 4, "OFFSET": 8, "ALIBI": 16, "MASK_DROP": 32, "AVERAGE": 64, "RELAXED": 128}
+MHA_FLAGS = {"F64": 1}
 ALIGN = {"default": 0, "top_left": 1, "bottom_right": 2}
 HIDDEN = {"MASK": 1, "BIAS": 2, "CAUSAL": 4, "WINDOW": 8, "KV_LEN": 16, "Q_LEN": 32}
 MAX_DIMS = 8
@@ -322,12 +323,13 @@ def explain_cell(ctx, q, k, v, b, h, i, **options):
 # ------------------------------------------------------ multi-head attention ----
 
 class MhaWeights:
-    """attn_mha_weights. tensors: names of MHA_TENSORS."""
+    """attn_mha_weights. tensors: names of MHA_TENSORS; f64: compute in f64 whatever they are."""
 
-    def __init__(self, ctx, heads, kv_heads=0, **tensors):
+    def __init__(self, ctx, heads, kv_heads=0, f64=False, **tensors):
         self.handle, self.heads, self.kv_heads = c_void_p(), heads, kv_heads or heads
-        self.dtype = _compute_dtype(*tensors.values())
-        desc = MhaDesc(heads=heads, kv_heads=kv_heads, **{name: _pointer(a) for name, a in tensors.items()})
+        self.dtype = "f64" if f64 else _compute_dtype(*tensors.values())
+        flags = MHA_FLAGS["F64"] if f64 else 0
+        desc = MhaDesc(flags=flags, heads=heads, kv_heads=kv_heads, **{name: _pointer(a) for name, a in tensors.items()})
         ctx.check(C.attn_mha_prepare(ctx.handle, byref(self.handle), byref(desc)))
         self.head_dim, self.value_dim = self._head_dims(tensors)
         self.width = tensors["w_o"].shape[1] if tensors.get("w_o") is not None else heads * self.value_dim

@@ -13,8 +13,8 @@ def python_side():
         lines[name] = attnlib.ctypes.sizeof(struct)
         for field, *_ in struct._fields_:
             lines["%s.%s" % (name, field)] = getattr(struct, field).offset
-    for prefix, table in (("", attnlib.STATUS), ("", attnlib.DTYPES), ("", attnlib.FLAGS), ("ALIGN_", attnlib.ALIGN),
-                          ("HIDDEN_", attnlib.HIDDEN)):
+    for prefix, table in (("", attnlib.STATUS), ("", attnlib.DTYPES), ("", attnlib.FLAGS), ("MHA_", attnlib.MHA_FLAGS),
+                          ("ALIGN_", attnlib.ALIGN), ("HIDDEN_", attnlib.HIDDEN)):
         lines.update({"ATTN_" + prefix + name.upper(): value for name, value in table.items()})
     lines["ATTN_MAX_DIMS"] = attnlib.MAX_DIMS
     return lines

@@ -125,6 +125,15 @@ class TenWords(unittest.TestCase):
                 MhaWeights(ctx, 8, w_q=tables[0], w_k=tables[1], w_v=tables[2], w_o=self.w[3]) as per_head:
             np.testing.assert_array_equal(mha(ctx, per_head, self.x)["out"], mha(ctx, w, self.x)["out"])
 
+    def test_any_number_of_threads_the_same_bits(self):
+        x, answers = np.tile(self.x, (30, 1)), []
+        for threads in (1, 2, 3, 8):
+            with Context(threads=threads) as ctx, self.packed(ctx) as w:
+                got = mha(ctx, w, x, want=("q", "z", "weights"), causal=True)
+                answers.append(b"".join(got[name].tobytes() for name in sorted(got)))
+                self.assertEqual(ctx.info()["threads"], threads)
+        self.assertEqual(set(answers), {answers[0]})
+
     def test_eight_heads_are_not_one(self):
         with Context() as ctx, MhaWeights(ctx, 1, w_q=self.w[0], w_k=self.w[1], w_v=self.w[2], w_o=self.w[3]) as one:
             self.assertGreater(np.abs(mha(ctx, one, self.x)["out"] - self.out).max(), 0.1)
