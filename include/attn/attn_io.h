@@ -34,7 +34,7 @@ typedef enum attn_format {
     ATTN_FORMAT_CSV = 5
 } attn_format;
 
-/* By the suffix alone; "-" is ATTN_FORMAT_NPY; ATTN_FORMAT_UNKNOWN for any other name. */
+/* By the suffix alone; "-", /dev/stdin and /dev/stdout are ATTN_FORMAT_NPY; any other name is ATTN_FORMAT_UNKNOWN. */
 ATTN_API attn_format attn_format_of(const char *path);
 
 /* --------------------------------------------------------------- reading ---- */

@@ -170,7 +170,7 @@ static attn_status read_table(struct attn_file *f, const struct report *r)
     struct table t = start;
     attn_status s = take_table(&t);
     if (s == ATTN_OK)
-        s = attn_file_allocate(f, 1, 1, r);
+        s = attn_io_allocate(f, 1, 1, r);
     if (s != ATTN_OK)
         return s;
     struct array *a = &f->arrays[0];

@@ -27,7 +27,7 @@ attn_format attn_format_of(const char *path)
                    {".safetensors.index.json", ATTN_FORMAT_SAFETENSORS_INDEX},
                    {".csv", ATTN_FORMAT_CSV},
                    {".txt", ATTN_FORMAT_CSV}};
-    if (strcmp(path, "-") == 0)
+    if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdin") == 0 || strcmp(path, "/dev/stdout") == 0)
         return ATTN_FORMAT_NPY;
     for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
         if (ends_with(path, formats[i].suffix))
@@ -38,7 +38,7 @@ attn_format attn_format_of(const char *path)
 
 /* ---- opening ---- */
 
-attn_status attn_file_allocate(struct attn_file *f, size_t count, size_t name_bytes, const struct report *r)
+attn_status attn_io_allocate(struct attn_file *f, size_t count, size_t name_bytes, const struct report *r)
 {
     f->arrays = calloc(count ? count : 1, sizeof f->arrays[0]);
     f->by_name = calloc(count ? count : 1, sizeof(struct array *));

@@ -46,6 +46,6 @@ attn_status attn_npz_load(struct attn_file *f, struct array *a, const struct rep
 void attn_npz_close(struct zip *z);
 
 /* file.c: room for count arrays, all-zero, and for names of name_bytes in all. */
-attn_status attn_file_allocate(struct attn_file *f, size_t count, size_t name_bytes, const struct report *r);
+attn_status attn_io_allocate(struct attn_file *f, size_t count, size_t name_bytes, const struct report *r);
 
 #endif

@@ -109,7 +109,7 @@ static attn_status take_shape(struct reader *t, struct npy_header *h, struct ext
             return s;
         if (h->ndim < ATTN_MAX_DIMS)
             h->shape[h->ndim] = size;
-        if (!attn_extent_add(e, size))
+        if (!attn_io_extent_add(e, size))
             return attn_io_fail(t->report, ATTN_E_FORMAT, "the product of the shape exceeds 63 bits");
         h->ndim++;
         skip_blanks(t);
@@ -212,7 +212,7 @@ static attn_status take_dictionary(struct reader *t, struct npy_header *h)
                             !(seen & SEEN_DTYPE)   ? "descr"
                             : !(seen & SEEN_ORDER) ? "fortran_order"
                                                    : "shape");
-    if (h->dtype != 0 && !attn_extent_bytes(&e, 8 * (unsigned)attn_dtype_size(h->dtype), &h->bytes))
+    if (h->dtype != 0 && !attn_io_extent_bytes(&e, 8 * (unsigned)attn_dtype_size(h->dtype), &h->bytes))
         return attn_io_fail(t->report, ATTN_E_FORMAT, "the array's size in bytes exceeds 63 bits");
     return ATTN_OK;
 }
@@ -313,10 +313,10 @@ attn_status attn_npy_parse(struct attn_file *f, const struct report *r)
     if (h.bytes > f->bytes.size - h.data_at) {
         char shape[SHAPE_TEXT_SIZE];
         return attn_io_fail(r, ATTN_E_FORMAT, "shape %s of %s needs %" PRIu64 " bytes after the header, but the file has %zu",
-                            attn_shape_text(shape, sizeof shape, h.ndim, h.shape), attn_dtype_name(h.dtype), h.bytes,
+                            attn_io_shape_text(shape, sizeof shape, h.ndim, h.shape), attn_dtype_name(h.dtype), h.bytes,
                             f->bytes.size - h.data_at);
     }
-    s = attn_file_allocate(f, 1, 1, r);
+    s = attn_io_allocate(f, 1, 1, r);
     if (s != ATTN_OK)
         return s;
     f->names[0] = '\0';
@@ -336,7 +336,7 @@ size_t attn_npy_write_header(char text[NPY_HEADER_SIZE], const attn_tensor *t)
     }
     const char order = attn_dtype_size(t->dtype) == 1 ? '|' : '<';
     const int n = snprintf(text + PREFIX + 2, NPY_HEADER_SIZE - PREFIX - 2, "{'descr': '%c%s', 'fortran_order': False, 'shape': %s, }",
-                           order, kind, attn_shape_text(shape, sizeof shape, t->ndim, t->shape));
+                           order, kind, attn_io_shape_text(shape, sizeof shape, t->ndim, t->shape));
     const size_t used = PREFIX + 2 + (size_t)n, whole = (used + 1 + 63) / 64 * 64, length = whole - PREFIX - 2;
     memcpy(text, "\x93NUMPY\x01\x00", PREFIX);
     text[8] = (char)(length & 0xff);

@@ -95,7 +95,7 @@ static attn_status describe(struct attn_file *f, struct array *a, uint32_t entry
     if (h.dtype != 0 && (st.size < h.data_at || st.size - h.data_at != h.bytes)) {
         char shape[SHAPE_TEXT_SIZE];
         return attn_io_fail(r, ATTN_E_FORMAT, "shape %s of %s needs %" PRIu64 " bytes after the header, but the entry has %" PRId64,
-                            attn_shape_text(shape, sizeof shape, h.ndim, h.shape), attn_dtype_name(h.dtype), h.bytes,
+                            attn_io_shape_text(shape, sizeof shape, h.ndim, h.shape), attn_dtype_name(h.dtype), h.bytes,
                             (int64_t)(st.size - h.data_at));
     }
     attn_npy_describe(a, &h);
@@ -159,7 +159,7 @@ attn_status attn_npz_parse(struct attn_file *f, const struct report *r)
         count += n > 0;
         name_bytes += n > 0 ? n + 1 + NPY_WORD_SIZE : 0;
     }
-    s = attn_file_allocate(f, count, name_bytes, r);
+    s = attn_io_allocate(f, count, name_bytes, r);
     return s == ATTN_OK ? describe_all(f, (size_t)entries, r) : s;
 }
 

@@ -82,7 +82,7 @@ static attn_status check_tensor(const attn_tensor *t, attn_format format, uint64
     struct extent e;
     if (attn_dtype_size(t->dtype) == 0)
         return attn_io_fail(r, ATTN_E_DTYPE, "the array's dtype %d is none of attn_dtype", (int)t->dtype);
-    if (!attn_tensor_extent(t, &e))
+    if (!attn_io_tensor_extent(t, &e))
         return attn_io_fail(r, ATTN_E_SHAPE, "the array's shape has a negative size, more than %d axes or more than 63 bits of elements",
                             ATTN_MAX_DIMS);
     if (e.elements > 0 && t->data == NULL)
@@ -90,23 +90,29 @@ static attn_status check_tensor(const attn_tensor *t, attn_format format, uint64
     if (format == ATTN_FORMAT_CSV && (t->ndim > 2 || e.elements == 0)) {
         char shape[SHAPE_TEXT_SIZE];
         return attn_io_fail(r, ATTN_E_SHAPE, "shape %s does not fit a .csv, which holds rank 0 to 2 and at least one number; write a .npy",
-                            attn_shape_text(shape, sizeof shape, t->ndim, t->shape));
+                            attn_io_shape_text(shape, sizeof shape, t->ndim, t->shape));
     }
     *bytes = (uint64_t)e.elements * attn_dtype_size(t->dtype);
     return ATTN_OK;
 }
 
-/* The length of the UTF-8 sequence at p, 0 if it is none (too long, a surrogate, beyond U+10FFFF). */
-static size_t utf8_length(const unsigned char *p)
+static int compare_names(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+static attn_status check_different(size_t count, const char *const *names, const struct report *r)
 {
-    const size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
-    for (size_t i = 1; i < n; i++) {
-        if (p[i] < 0x80 || p[i] > 0xbf)
-            return 0;
+    const char **sorted = malloc((count + 1) * sizeof sorted[0]);
+    if (sorted == NULL)
+        return attn_io_fail_nomem(r);
+    for (size_t i = 0; i < count; i++)
+        sorted[i] = names[i];
+    qsort(sorted, count, sizeof sorted[0], compare_names);
+    attn_status s = ATTN_OK;
+    for (size_t i = 1; i < count && s == ATTN_OK; i++) {
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            s = attn_io_fail(r, ATTN_E_ARG, "two arrays are called '%s'", sorted[i]);
     }
-    const bool wrong =
-        (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f);
-    return n > 1 && wrong ? 0 : n;
+    free(sorted);
+    return s;
 }
 
 static attn_status check_names(size_t count, const char *const *names, const struct report *r)
@@ -115,16 +121,12 @@ static attn_status check_names(size_t count, const char *const *names, const str
         const char *name = names ? names[i] : NULL;
         if (name == NULL || name[0] == '\0' || strlen(name) > MAX_NAME || strcmp(name, "__metadata__") == 0)
             return attn_io_fail(r, ATTN_E_ARG, "array %zu needs a name of 1 to %d bytes other than __metadata__", i, MAX_NAME);
-        for (const unsigned char *p = (const unsigned char *)name; *p != '\0'; p += utf8_length(p)) {
-            if (utf8_length(p) == 0)
+        for (const char *p = name; *p != '\0'; p += attn_utf8_length(p)) {
+            if (attn_utf8_length(p) == 0)
                 return attn_io_fail(r, ATTN_E_ARG, "the name of array %zu is no UTF-8", i);
         }
-        for (size_t j = 0; j < i; j++) {
-            if (strcmp(name, names[j]) == 0)
-                return attn_io_fail(r, ATTN_E_ARG, "two arrays are called '%s'", name);
-        }
     }
-    return ATTN_OK;
+    return check_different(count, names, r);
 }
 
 static char *copy_of(const char *text)

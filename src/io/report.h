@@ -19,4 +19,7 @@ __attribute__((format(printf, 3, 4))) attn_status attn_io_fail(const struct repo
 attn_status attn_io_fail_errno(const struct report *r, int error, const char *doing);
 attn_status attn_io_fail_nomem(const struct report *r);
 
+/* The bytes of the UTF-8 sequence at p, which ends with a 0 somewhere; 0 when there is none (overlong, a surrogate, beyond U+10FFFF). */
+size_t attn_utf8_length(const char *p);
+
 #endif

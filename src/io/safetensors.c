@@ -7,7 +7,7 @@
 #include "file.h"
 #include "json_walk.h"
 
-enum { PREFIX = 8, MAX_HEADER = 25000000 };
+enum { PREFIX = 8, MAX_HEADER = 25000000, FEW = 64 };
 
 static const struct {
     const char *word;
@@ -51,11 +51,11 @@ static attn_status take_shape(struct array *a, const json_t *value, unsigned bit
             return attn_io_fail(r, ATTN_E_FORMAT, "axis %zu of the shape is no whole number of at most 63 bits", i);
         if (i < ATTN_MAX_DIMS)
             a->shape[i] = json_integer_value(axis);
-        if (!attn_extent_add(&e, json_integer_value(axis)))
+        if (!attn_io_extent_add(&e, json_integer_value(axis)))
             return attn_io_fail(r, ATTN_E_FORMAT, "the product of the shape exceeds 63 bits");
     }
     a->ndim = (int32_t)json_array_size(value);
-    if (!attn_extent_bytes(&e, bits, &a->bytes))
+    if (!attn_io_extent_bytes(&e, bits, &a->bytes))
         return attn_io_fail(r, ATTN_E_FORMAT, "%" PRId64 " elements of %s are no whole number of bytes of at most 63 bits", e.elements,
                             a->dtype_name);
     return ATTN_OK;
@@ -75,7 +75,7 @@ static attn_status take_offsets(struct attn_file *f, struct array *a, const json
     if ((uint64_t)(e - b) != a->bytes) {
         char shape[SHAPE_TEXT_SIZE];
         return attn_io_fail(r, ATTN_E_FORMAT, "shape %s of %s needs %" PRIu64 " bytes, but data_offsets give %" PRId64,
-                            attn_shape_text(shape, sizeof shape, a->ndim, a->shape), a->dtype_name, a->bytes, e - b);
+                            attn_io_shape_text(shape, sizeof shape, a->ndim, a->shape), a->dtype_name, a->bytes, e - b);
     }
     a->data = f->bytes.data + data_at + b;
     return ATTN_OK;
@@ -206,6 +206,7 @@ static attn_status check_cover(struct attn_file *f, size_t data_at, const struct
 
 attn_status attn_safetensors_parse(struct attn_file *f, const struct report *r)
 {
+    static const char shortest[] = "{\"dtype\":\"F4\",\"shape\":[],\"data_offsets\":[0,0]}";
     const unsigned char *b = f->bytes.data;
     uint64_t length = 0;
     size_t members, name_bytes;
@@ -223,8 +224,10 @@ attn_status attn_safetensors_parse(struct attn_file *f, const struct report *r)
         return attn_io_fail(r, ATTN_E_FORMAT, "the header does not begin with '{'");
     struct json_text t = {.start = text, .at = text, .end = text + length, .base = PREFIX, .report = r};
     attn_status s = attn_json_count(t, &members, &name_bytes);
+    if (s == ATTN_OK && members > FEW + length / (sizeof shortest - 1)) /* what is wrong with a few is said better below */
+        return attn_io_fail(r, ATTN_E_FORMAT, "%zu members in a header of %" PRIu64 " bytes cannot all describe tensors", members, length);
     if (s == ATTN_OK)
-        s = attn_file_allocate(f, members, name_bytes, r);
+        s = attn_io_allocate(f, members, name_bytes, r);
     if (s == ATTN_OK)
         s = take_members(f, &t, members, PREFIX + (size_t)length);
     if (s == ATTN_OK)

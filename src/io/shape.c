@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-bool attn_extent_add(struct extent *e, int64_t axis)
+bool attn_io_extent_add(struct extent *e, int64_t axis)
 {
     if (axis == 0) {
         e->elements = 0;
@@ -16,7 +16,7 @@ bool attn_extent_add(struct extent *e, int64_t axis)
     return true;
 }
 
-bool attn_extent_bytes(const struct extent *e, unsigned bits, uint64_t *bytes)
+bool attn_io_extent_bytes(const struct extent *e, unsigned bits, uint64_t *bytes)
 {
     /* elements * bits / 8 without a wrap: in whole eighths and the rest. */
     const int64_t eighths = e->nonzero / 8, rest = e->nonzero % 8;
@@ -31,20 +31,20 @@ bool attn_extent_bytes(const struct extent *e, unsigned bits, uint64_t *bytes)
     return true;
 }
 
-bool attn_tensor_extent(const attn_tensor *t, struct extent *e)
+bool attn_io_tensor_extent(const attn_tensor *t, struct extent *e)
 {
     uint64_t bytes;
     *e = extent_of_scalar();
     if (attn_dtype_size(t->dtype) == 0 || t->ndim < 0 || t->ndim > ATTN_MAX_DIMS)
         return false;
     for (int32_t i = 0; i < t->ndim; i++) {
-        if (t->shape[i] < 0 || !attn_extent_add(e, t->shape[i]))
+        if (t->shape[i] < 0 || !attn_io_extent_add(e, t->shape[i]))
             return false;
     }
-    return attn_extent_bytes(e, 8 * (unsigned)attn_dtype_size(t->dtype), &bytes);
+    return attn_io_extent_bytes(e, 8 * (unsigned)attn_dtype_size(t->dtype), &bytes);
 }
 
-const char *attn_shape_text(char *text, size_t size, int32_t ndim, const int64_t *shape)
+const char *attn_io_shape_text(char *text, size_t size, int32_t ndim, const int64_t *shape)
 {
     size_t n = (size_t)snprintf(text, size, "(");
     for (int32_t i = 0; i < ndim && i < ATTN_MAX_DIMS && n < size; i++)

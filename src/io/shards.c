@@ -145,6 +145,6 @@ attn_status attn_shards_parse(struct attn_file *f, const struct report *r)
     if (s == ATTN_OK)
         s = attn_json_count(map, &members, &name_bytes);
     if (s == ATTN_OK)
-        s = attn_file_allocate(f, members, name_bytes, r);
+        s = attn_io_allocate(f, members, name_bytes, r);
     return s == ATTN_OK ? take_map(f, map, members, shard_name) : s;
 }

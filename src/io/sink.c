@@ -78,7 +78,7 @@ void attn_sink_tensor(struct sink *s, const attn_tensor *t)
 {
     struct extent e;
     const size_t item = attn_dtype_size(t->dtype);
-    if (!attn_tensor_extent(t, &e) || e.elements == 0)
+    if (!attn_io_tensor_extent(t, &e) || e.elements == 0)
         return;
     if (is_packed(t)) {
         attn_sink_bytes(s, t->data, (size_t)e.elements * item);

@@ -74,7 +74,7 @@ static void put_directory_entry(struct sink *s, const struct member *m)
     put(s, m->at, 8);
 }
 
-static void put_end(struct sink *s, uint64_t entries, uint64_t directory_at, uint64_t directory_size)
+static void put_zip64_end(struct sink *s, uint64_t entries, uint64_t directory_at)
 {
     const uint64_t end_at = s->count;
     put(s, 0x06064b50, 4); /* zip64 end of central directory */
@@ -85,19 +85,23 @@ static void put_end(struct sink *s, uint64_t entries, uint64_t directory_at, uin
     put(s, 0, 4);
     put(s, entries, 8);
     put(s, entries, 8);
-    put(s, directory_size, 8);
+    put(s, end_at - directory_at, 8);
     put(s, directory_at, 8);
     put(s, 0x07064b50, 4); /* its locator */
     put(s, 0, 4);
     put(s, end_at, 8);
     put(s, 1, 4);
+}
+
+static void put_end(struct sink *s, bool empty)
+{
     put(s, 0x06054b50, 4); /* end of central directory */
     put(s, 0, 2);
     put(s, 0, 2);
-    put(s, ABSENT_16, 2);
-    put(s, ABSENT_16, 2);
-    put(s, ABSENT_32, 4);
-    put(s, ABSENT_32, 4);
+    put(s, empty ? 0 : ABSENT_16, 2);
+    put(s, empty ? 0 : ABSENT_16, 2);
+    put(s, empty ? 0 : ABSENT_32, 4);
+    put(s, empty ? 0 : ABSENT_32, 4);
     put(s, 0, 2);
 }
 
@@ -108,5 +112,7 @@ void attn_write_npz(struct sink *s, struct member *members, size_t count)
     const uint64_t directory_at = s->count;
     for (size_t i = 0; i < count; i++)
         put_directory_entry(s, &members[i]);
-    put_end(s, count, directory_at, s->count - directory_at);
+    if (count > 0) /* NumPy knows an empty .npz by its first bytes, those of the end record */
+        put_zip64_end(s, count, directory_at);
+    put_end(s, count == 0);
 }
