@@ -68,6 +68,12 @@ static inline void cm_assert_string(const char *a, const char *b, const char *fi
     }
 }
 
+static inline void _fail(const char *file, int line)
+{
+    print_error("%s:%d: failed\n", file, line);
+    longjmp(cm_return, CM_FAILED);
+}
+
 /* 0, CM_FAILED or CM_SKIPPED. */
 static inline int cm_run(const struct CMUnitTest *test, void **state)
 {
