@@ -48,6 +48,7 @@ __attribute__((weak)) jmp_buf cm_return;
 #define assert_int_equal(a, b) cm_assert_int((intmax_t)(a), (intmax_t)(b), 1, #a " and " #b, __FILE__, __LINE__)
 #define assert_int_not_equal(a, b) cm_assert_int((intmax_t)(a), (intmax_t)(b), 0, #a " and " #b, __FILE__, __LINE__)
 #define assert_string_equal(a, b) cm_assert_string((a), (b), __FILE__, __LINE__)
+#define assert_string_not_equal(a, b) cm_check(strcmp((a), (b)) != 0, "%s and %s are equal", #a, #b)
 #define assert_memory_equal(a, b, size) cm_check(memcmp((a), (b), (size)) == 0, "%s and %s differ", #a, #b)
 #define assert_memory_not_equal(a, b, size) cm_check(memcmp((a), (b), (size)) != 0, "%s and %s are equal", #a, #b)
 #define assert_in_range(x, low, high) cm_check((x) >= (low) && (x) <= (high), "%s is not from %s to %s", #x, #low, #high)
