@@ -12,7 +12,8 @@ int read_qkv(inputs *in, qkv *t)
     attn_tensor *const tensor[] = {&t->q, &t->k, &t->v};
     attn_file *f = NULL;
     if (o->operands == 2)
-        return trouble("attn %s was given 2 files, and takes three (Q K V), or one .npz or .safetensors file with q, k and v", o->verb->name);
+        return trouble("attn %s was given 2 files, and takes three (Q K V), or one .npz or .safetensors file with q, k and v",
+                       o->verb->name);
     int status = EXIT_DONE;
     if (o->operands == 1)
         status = inputs_open(in, "QKV", o->operand[0], &f);
@@ -36,9 +37,16 @@ bool sizes_of(sizes *z, const qkv *t, bool packed)
         return false;
     const int head = packed ? 1 : rank - 3, row = packed ? 0 : rank - 2;
     const bool f64 = t->q.dtype == ATTN_F64 || t->k.dtype == ATTN_F64 || t->v.dtype == ATTN_F64;
-    *z = (sizes){.rank = rank, .B = rank == 4 ? t->q.shape[0] : 1, .H = rank >= 3 ? t->q.shape[head] : 1,
-                 .Hkv = rank >= 3 ? t->k.shape[head] : 1, .Lq = t->q.shape[row], .Lk = t->k.shape[row], .d = t->q.shape[rank - 1],
-                 .d_v = t->v.shape[rank - 1], .dtype = f64 ? ATTN_F64 : ATTN_F32, .packed = packed};
+    *z = (sizes){.rank = rank,
+                 .B = rank == 4 ? t->q.shape[0] : 1,
+                 .H = rank >= 3 ? t->q.shape[head] : 1,
+                 .Hkv = rank >= 3 ? t->k.shape[head] : 1,
+                 .Lq = t->q.shape[row],
+                 .Lk = t->k.shape[row],
+                 .d = t->q.shape[rank - 1],
+                 .d_v = t->v.shape[rank - 1],
+                 .dtype = f64 ? ATTN_F64 : ATTN_F32,
+                 .packed = packed};
     return true;
 }
 
@@ -69,9 +77,9 @@ attn_tensor **stage_field(attn_sdpa_opts *opts, const char *name, part *p)
         part p;
         attn_tensor **field;
     } fields[] = {
-        {"scores", PART_CELLS, &opts->scores},   {"scaled", PART_CELLS, &opts->scaled},     {"capped", PART_CELLS, &opts->capped},
-        {"masked", PART_CELLS, &opts->masked},   {"weights", PART_CELLS, &opts->weights},   {"lse", PART_ROWS, &opts->lse},
-        {"row_max", PART_ROWS, &opts->row_max}, {"entropy", PART_ROWS, &opts->entropy}, {"mass", PART_KEYS, &opts->mass},
+        {"scores", PART_CELLS, &opts->scores},  {"scaled", PART_CELLS, &opts->scaled},   {"capped", PART_CELLS, &opts->capped},
+        {"masked", PART_CELLS, &opts->masked},  {"weights", PART_CELLS, &opts->weights}, {"lse", PART_ROWS, &opts->lse},
+        {"row_max", PART_ROWS, &opts->row_max}, {"entropy", PART_ROWS, &opts->entropy},  {"mass", PART_KEYS, &opts->mass},
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (strcmp(fields[i].name, name) == 0) {

@@ -31,7 +31,7 @@ typedef enum part { PART_CELLS, PART_AVERAGE, PART_ROWS, PART_KEYS, PART_OUTPUT 
 int32_t part_shape(const sizes *z, part p, int64_t shape[ATTN_MAX_DIMS]);
 
 /* --weights, --lse, --mass and every --stage: memory, paths, and the fields of opts. `extra` names the stages of mha that are not in opts;
-   *of_extra[i] is set to the tensor asked for. */
+ *of_extra[i] is set to the tensor asked for. */
 typedef struct extra_stage {
     const char *name;
     int32_t ndim;

@@ -66,9 +66,9 @@ static void fill(attn_tensor *t, uint64_t seed)
 typedef struct level {
     const char *isa;
     bool usable;
-    int failed;       /* cases out of bound */
-    double share;     /* the greatest |got - want| / bound over all elements */
-    double error;     /* the greatest |got - want| in f32 cases */
+    int failed;   /* cases out of bound */
+    double share; /* the greatest |got - want| / bound over all elements */
+    double error; /* the greatest |got - want| in f32 cases */
 } level;
 
 /* The error bound of docs/numerics.md for each visible key's weight, relative, the same for the whole row: scores off by e make numerator
@@ -180,8 +180,8 @@ static void print_level(const level *l)
     if (!l->usable)
         printf("%-8s not run: this CPU cannot run it\n", l->isa);
     else
-        printf("%-8s %d of %d cases within the bound; worst: %.2g of the bound, f32 error %.2g\n", l->isa, CASES - l->failed, CASES, l->share,
-               l->error);
+        printf("%-8s %d of %d cases within the bound; worst: %.2g of the bound, f32 error %.2g\n", l->isa, CASES - l->failed, CASES,
+               l->share, l->error);
 }
 
 static void print_json(json *j, const level *l)

@@ -41,8 +41,9 @@ void completion_bash(FILE *f)
           "    if [ \"$COMP_CWORD\" = 1 ]; then\n        words='",
           f);
     print_verbs(f);
-    fprintf(f, " --help --version'\n    elif [ \"$COMP_CWORD\" = 2 ] && [ \"$prev\" = explain ]; then\n        words='%s --help'\n"
-               "    else\n        case $prev in\n",
+    fprintf(f,
+            " --help --version'\n    elif [ \"$COMP_CWORD\" = 2 ] && [ \"$prev\" = explain ]; then\n        words='%s --help'\n"
+            "    else\n        case $prev in\n",
             kinds);
     for (int id = 0; id < OPT_COUNT; id++)
         if (is_choice(&opt_table[id]) && opt_table[id].arg[0] != '[') {
@@ -97,8 +98,9 @@ void completion_zsh(FILE *f)
 {
     fputs("#compdef attn\n# made from the table of options of attn\nif (( CURRENT == 2 )); then\n    compadd ", f);
     print_verbs(f);
-    fprintf(f, " --help --version\n    return\nfi\nif (( CURRENT == 3 )) && [[ $words[2] == explain ]]; then\n    compadd %s --help\n"
-               "    return\nfi\ncase $words[2] in\n",
+    fprintf(f,
+            " --help --version\n    return\nfi\nif (( CURRENT == 3 )) && [[ $words[2] == explain ]]; then\n    compadd %s --help\n"
+            "    return\nfi\ncase $words[2] in\n",
             kinds);
     for (int i = 0; i < verb_count; i++) {
         fprintf(f, "%s)\n    _arguments \\\n", verb_table[i].name);

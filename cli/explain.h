@@ -15,7 +15,7 @@ typedef struct explanation {
     const sizes *z;
     const attn_sdpa_opts *opts;
     explain_lang lang;
-    int round; /* -1: not given */
+    int round;                                       /* -1: not given */
     const char *const *row_names, *const *key_names; /* of --tokens, or NULL */
 } explanation;
 

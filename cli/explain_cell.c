@@ -98,8 +98,14 @@ static void print_keys(const explanation *e, const row_numbers *r)
     for (int c = 0; c < t.columns; c++)
         columns[c] = titles[t.column[c]];
     table_print(stdout,
-                &(matrix){.rows = count, .cols = t.columns, .value = key_value, .word = key_word, .data = &t, .row_names = names,
-                          .col_names = columns, .round = e->round},
+                &(matrix){.rows = count,
+                          .cols = t.columns,
+                          .value = key_value,
+                          .word = key_word,
+                          .data = &t,
+                          .row_names = names,
+                          .col_names = columns,
+                          .round = e->round},
                 4);
     free(names);
     free(labels);
@@ -202,8 +208,7 @@ static void print_row(const explanation *e, const row_numbers *r, int64_t j)
     puts("\n");
     print_keys(e, r);
     printf("\n    max = %s, entropy = %s\n", explain_number(a, e, 4, r->row.row_max), explain_number(c, e, 4, r->row.entropy));
-    printf("    lse = max + ln(sum of e^(x-max)%s) = %s\n", e->opts->sinks ? " and e^(sink-max)" : "",
-           explain_number(b, e, 4, r->row.lse));
+    printf("    lse = max + ln(sum of e^(x-max)%s) = %s\n", e->opts->sinks ? " and e^(sink-max)" : "", explain_number(b, e, 4, r->row.lse));
     const attn_tensor output = attn_tensor_of(r->output, ATTN_F64, 1, &e->z->d_v);
     explain_heading("weights V = output", "", explain_say(e->lang, r->row.visible ? W_OUTPUT : W_EMPTY_ROW));
     table_tensor(stdout, &output, e->round, 4);

@@ -27,8 +27,14 @@ int row_collect(const explanation *e, int64_t b, int64_t h, int64_t i, row_numbe
     for (int k = 0; k < STAGE_COUNT; k++)
         stage[k] = attn_tensor_of(memory + size * (size_t)(k * z->Lk), z->dtype, 1, &z->Lk);
     *r = (row_numbers){.b = b, .h = h, .i = i, .hidden = need_zeroed((size_t)z->Lk, 1)};
-    r->row = (attn_row){.struct_size = sizeof r->row, .scores = &stage[0], .scaled = &stage[1], .capped = &stage[2], .masked = &stage[3],
-                        .weights = &stage[4], .output = &output, .hidden = r->hidden};
+    r->row = (attn_row){.struct_size = sizeof r->row,
+                        .scores = &stage[0],
+                        .scaled = &stage[1],
+                        .capped = &stage[2],
+                        .masked = &stage[3],
+                        .weights = &stage[4],
+                        .output = &output,
+                        .hidden = r->hidden};
     attn_ctx *ctx = e->s->ctx;
     const bool done = attn_explain_cell(ctx, &r->row, &e->t->q, &e->t->k, &e->t->v, e->opts, b, h, i) == ATTN_OK;
     for (int k = 0; k < STAGE_COUNT && done; k++)

@@ -59,8 +59,14 @@ static void print_table(block *b, int stage)
     const explanation *e = b->e;
     const bool output = stage == STAGE_COUNT;
     b->stage = stage;
-    const matrix m = {.rows = e->z->Lq, .cols = output ? e->z->d_v : e->z->Lk, .value = cell_value, .word = cell_word, .data = b,
-                      .row_names = e->row_names, .col_names = output ? NULL : e->key_names, .round = e->round};
+    const matrix m = {.rows = e->z->Lq,
+                      .cols = output ? e->z->d_v : e->z->Lk,
+                      .value = cell_value,
+                      .word = cell_word,
+                      .data = b,
+                      .row_names = e->row_names,
+                      .col_names = output ? NULL : e->key_names,
+                      .round = e->round};
     table_print(stdout, &m, 4);
 }
 

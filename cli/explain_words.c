@@ -41,7 +41,8 @@ static const char *const words[W_COUNT][LANG_COUNT] = {
     [W_WHY_Q_LEN] = {"q-len: the row is past the valid rows of its item (key %lld)", "q-len: 이 행은 유효한 행 뒤에 있다 (키 %lld)"},
     [W_HEAD] = {"head %lld", "헤드 %lld"},
     [W_BATCH_HEAD] = {"batch item %lld, head %lld", "배치 %lld, 헤드 %lld"},
-    [W_OTHER_HEADS] = {"... and %lld more heads in the same way; --cell B,H,I shows a row of any", "... 나머지 헤드 %lld개도 같다; --cell B,H,I로 어느 행이든 볼 수 있다"},
+    [W_OTHER_HEADS] = {"... and %lld more heads in the same way; --cell B,H,I shows a row of any",
+                       "... 나머지 헤드 %lld개도 같다; --cell B,H,I로 어느 행이든 볼 수 있다"},
     [W_PROJECT] = {"projected", "투영"},
     [W_PER_HEAD] = {"each head", "헤드마다"},
     [W_SHARED_HEADS] = {"%lld query heads share one key and value head", "쿼리 헤드 %lld개가 키와 값 헤드 하나를 함께 쓴다"},
@@ -51,7 +52,8 @@ static const char *const words[W_COUNT][LANG_COUNT] = {
     [W_RESHAPE] = {"the columns in %lld pieces", "열을 %lld조각으로 나눈다"},
     [W_TRANSPOSE] = {"every head gets all rows", "헤드마다 모든 행을 받는다"},
     [W_HEAD_STARTS] = {"head %lld starts", "헤드 %lld의 처음"},
-    [W_RESHAPE_ALONE] = {"a reshape alone would mix rows: head %lld would start", "reshape만 하면 행이 섞인다: 헤드 %lld의 처음이 이렇게 된다"},
+    [W_RESHAPE_ALONE] = {"a reshape alone would mix rows: head %lld would start",
+                         "reshape만 하면 행이 섞인다: 헤드 %lld의 처음이 이렇게 된다"},
     [W_JOINED_SAME] = {"the numbers of X again", "다시 X의 수가 된다"},
 };
 

@@ -157,9 +157,10 @@ void man_overview(FILE *f)
 {
     print_title(f, "attn", "attn", "exact attention on CPUs that you can see");
     fputs(".Sh SYNOPSIS\n.Nm\n.Ar verb\n.Op Ar file ...\n.Op Ar options\n.Sh DESCRIPTION\n", f);
-    print_paragraphs(f, "Computes attention on arrays in files, and shows every number on the way.\n\n"
-                        "Without -o a terminal gets the shape and a shortened table, and a pipe gets .npy bytes. Results go to standard output, "
-                        "messages to standard error.");
+    print_paragraphs(
+        f, "Computes attention on arrays in files, and shows every number on the way.\n\n"
+           "Without -o a terminal gets the shape and a shortened table, and a pipe gets .npy bytes. Results go to standard output, "
+           "messages to standard error.");
     fputs(".Bl -tag -width selftest\n", f);
     for (int i = 0; i < verb_count; i++)
         fprintf(f, ".It Cm %s\n%s; see\n.Xr attn-%s 1 .\n", verb_table[i].name, verb_table[i].summary, verb_table[i].name);

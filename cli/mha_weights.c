@@ -114,8 +114,8 @@ static void read_torch(reader *r, mha_files *w)
     w->desc.w_o = read_turned(r, "out_proj.weight", &w->w_o);
     w->desc.b_o = read_if_there(r, "out_proj.bias", &w->b_o) ? &w->b_o : NULL;
     if (read_if_there(r, "bias_k", &unused) || read_if_there(r, "bias_v", &unused))
-        r->status = trouble("%s: bias_k and bias_v (add_bias_kv) are rows that attn mha does not add; append them to --memory yourself",
-                            r->path);
+        r->status =
+            trouble("%s: bias_k and bias_v (add_bias_kv) are rows that attn mha does not add; append them to --memory yourself", r->path);
 }
 
 static void read_ours(reader *r, mha_files *w)
@@ -125,9 +125,9 @@ static void read_ours(reader *r, mha_files *w)
         attn_tensor *tensor;
         const attn_tensor **where;
     } names[] = {
-        {"w_q", &w->w_q, &w->desc.w_q}, {"w_k", &w->w_k, &w->desc.w_k},       {"w_v", &w->w_v, &w->desc.w_v},
-        {"b_q", &w->b_q, &w->desc.b_q}, {"b_k", &w->b_k, &w->desc.b_k},       {"b_v", &w->b_v, &w->desc.b_v},
-        {"w_o", &w->w_o, &w->desc.w_o}, {"w_qkv", &w->w_qkv, &w->desc.w_qkv}, {"b_o", &w->b_o, &w->desc.b_o},
+        {"w_q", &w->w_q, &w->desc.w_q},       {"w_k", &w->w_k, &w->desc.w_k},       {"w_v", &w->w_v, &w->desc.w_v},
+        {"b_q", &w->b_q, &w->desc.b_q},       {"b_k", &w->b_k, &w->desc.b_k},       {"b_v", &w->b_v, &w->desc.b_v},
+        {"w_o", &w->w_o, &w->desc.w_o},       {"w_qkv", &w->w_qkv, &w->desc.w_qkv}, {"b_o", &w->b_o, &w->desc.b_o},
         {"b_qkv", &w->b_qkv, &w->desc.b_qkv},
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -142,7 +142,9 @@ static void read_ours(reader *r, mha_files *w)
             return;
         }
     r->status = trouble("%s: %s is missing; WEIGHTS needs w_q, w_k, w_v (or w_qkv), w_o and perhaps b_q, b_k, b_v, b_o", r->path,
-                        !w->desc.w_q ? "w_q" : !w->desc.w_k ? "w_k" : "w_v");
+                        !w->desc.w_q   ? "w_q"
+                        : !w->desc.w_k ? "w_k"
+                                       : "w_v");
 }
 
 /* (in, columns), or a table per head (H, in, d). */
@@ -155,7 +157,8 @@ int refuse_heads(const char *what, int64_t width, int64_t heads)
     for (int64_t h = 1; h <= width && h <= MOST_HEADS && at + 24 < sizeof list; h++)
         if (width % h == 0)
             at += (size_t)snprintf(list + at, sizeof list - at, "%s%lld", at ? ", " : "", (long long)h);
-    return trouble("%s is %lld wide, which %lld heads do not divide; head counts that do: %s", what, (long long)width, (long long)heads, list);
+    return trouble("%s is %lld wide, which %lld heads do not divide; head counts that do: %s", what, (long long)width, (long long)heads,
+                   list);
 }
 
 int read_mha_weights(mha_files *w, inputs *in, const char *path)
@@ -219,8 +222,15 @@ bool mha_sizes(sizes *z, const mha_files *w, const mha_inputs *m)
     for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++)
         if (weights[i] && weights[i]->dtype == ATTN_F64)
             dtype = ATTN_F64;
-    *z = (sizes){.rank = m->x.ndim + 1, .B = m->x.ndim == 3 ? m->x.shape[0] : 1, .H = H, .Hkv = Hkv, .Lq = m->x.shape[m->x.ndim - 2],
-                 .Lk = memory->shape[m->x.ndim - 2], .d = w->columns_q / H, .d_v = w->columns_v / Hkv, .dtype = dtype};
+    *z = (sizes){.rank = m->x.ndim + 1,
+                 .B = m->x.ndim == 3 ? m->x.shape[0] : 1,
+                 .H = H,
+                 .Hkv = Hkv,
+                 .Lq = m->x.shape[m->x.ndim - 2],
+                 .Lk = memory->shape[m->x.ndim - 2],
+                 .d = w->columns_q / H,
+                 .d_v = w->columns_v / Hkv,
+                 .dtype = dtype};
     return true;
 }
 

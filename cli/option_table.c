@@ -41,11 +41,11 @@ const opt_desc opt_table[OPT_COUNT] = {
                     "Hide the keys after a row's position; the argument says the same as --align."},
     [OPT_WINDOW] = {0, "window", "L,R", ATTENTION, SEC_HIDE,
                     "See L keys before a row's position, R keys after it and the one at it; -1 = no limit."},
-    [OPT_KV_LEN] = {0, "kv-len", "F", ATTENTION, SEC_HIDE,
-                    "The valid keys of each batch item: a file of integers, or a list such as 5,7."},
+    [OPT_KV_LEN] = {0, "kv-len", "F", ATTENTION, SEC_HIDE, "The valid keys of each batch item: a file of integers, or a list such as 5,7."},
     [OPT_Q_LEN] = {0, "q-len", "F", ATTENTION, SEC_HIDE, "The valid rows of each batch item; rows after them give 0. File or list."},
-    [OPT_CU_Q] = {0, "cu-q", "F", ATTENTION, SEC_HIDE,
-                  "Packed sequences: Q is (T,H,d), and sequence s has the rows from cu[s] to cu[s+1]-1. File or list such as 0,3,8; with --cu-k."},
+    [OPT_CU_Q] =
+        {0, "cu-q", "F", ATTENTION, SEC_HIDE,
+         "Packed sequences: Q is (T,H,d), and sequence s has the rows from cu[s] to cu[s+1]-1. File or list such as 0,3,8; with --cu-k."},
     [OPT_CU_K] = {0, "cu-k", "F", ATTENTION, SEC_HIDE, "The same for K and V."},
 
     [OPT_ALIGN] = {0, "align", "top-left|bottom-right", ATTENTION, SEC_POSITION,
@@ -60,11 +60,13 @@ const opt_desc opt_table[OPT_COUNT] = {
     [OPT_SINKS] = {0, "sinks", "F", ATTENTION, SEC_SCORES, "One logit per head that joins the softmax denominator only. File or list."},
     [OPT_DROPOUT] = {0, "dropout", "P", ATTENTION, SEC_SCORES, "Drop each weight with probability P; the others are divided by 1-P."},
     [OPT_SEED] = {0, "seed", "N", ATTENTION, SEC_SCORES, "The seed of dropout. Default: 0."},
-    [OPT_KEEP] = {0, "keep", "F", ATTENTION, SEC_SCORES, "Bool: the weights that dropout keeps, instead of drawing them. Shapes as for --mask."},
+    [OPT_KEEP] = {0, "keep", "F", ATTENTION, SEC_SCORES,
+                  "Bool: the weights that dropout keeps, instead of drawing them. Shapes as for --mask."},
 
-    [OPT_LAYOUT] = {0, "layout", "bhld|blhd", ATTENTION, SEC_ARRAYS,
-                    "The order of the axes: (B,H,L,d) or (B,L,H,d), of inputs and outputs with heads; rank 3 is (H,L,d) or (L,H,d). Never of "
-                    "masks. Default: bhld."},
+    [OPT_LAYOUT] =
+        {0, "layout", "bhld|blhd", ATTENTION, SEC_ARRAYS,
+         "The order of the axes: (B,H,L,d) or (B,L,H,d), of inputs and outputs with heads; rank 3 is (H,L,d) or (L,H,d). Never of "
+         "masks. Default: bhld."},
     [OPT_DTYPE] = {0, "dtype", "f32|f16|bf16|f64", WRITING, SEC_ARRAYS, "The dtype of the output. Default: that of Q (X)."},
     [OPT_IN_DTYPE] = {0, "in-dtype", "bf16", ATTENTION | VERB_SHOW, SEC_ARRAYS, "Read uint16 arrays as bf16."},
 
@@ -74,8 +76,9 @@ const opt_desc opt_table[OPT_COUNT] = {
     [OPT_AVERAGE] = {0, "average", NULL, WRITING, SEC_RESULTS, "Average these weights over the heads: (B,Lq,Lk)."},
     [OPT_LSE] = {0, "lse", "F", WRITING, SEC_RESULTS, "Write the logarithm of each row's softmax denominator (B,H,Lq)."},
     [OPT_MASS] = {0, "mass", "F", WRITING, SEC_RESULTS, "Write the weight that each key received from all rows (B,H,Lk)."},
-    [OPT_STAGE] = {0, "stage", "NAME=F", WRITING, SEC_RESULTS,
-                   "Write one stage: scores, scaled, capped, masked, weights, output, row_max, entropy; of mha also q, k, v, z. Repeatable."},
+    [OPT_STAGE] =
+        {0, "stage", "NAME=F", WRITING, SEC_RESULTS,
+         "Write one stage: scores, scaled, capped, masked, weights, output, row_max, entropy; of mha also q, k, v, z. Repeatable."},
 
     [OPT_CELL] = {0, "cell", "B,H,I[,J]", EXPLAINED, SEC_EXPLAIN,
                   "One row with every number of its sum: batch item B, head H, row I; with J one key of it."},
@@ -93,7 +96,8 @@ const opt_desc opt_table[OPT_COUNT] = {
                      "Faster decoding: a row's bits may depend on how a call is split along Lq, within the error bound."},
 
     [OPT_JSON] = {0, "json", NULL, VERB_ALL, SEC_MESSAGES, "Print JSON to standard output."},
-    [OPT_ROUND] = {0, "round", "N", SHOWING, SEC_MESSAGES, "Decimals of the numbers shown on a terminal or written as text. Default: 4 shown, all written."},
+    [OPT_ROUND] = {0, "round", "N", SHOWING, SEC_MESSAGES,
+                   "Decimals of the numbers shown on a terminal or written as text. Default: 4 shown, all written."},
     [OPT_VERBOSE] = {0, "verbose", NULL, ATTENTION, SEC_MESSAGES, "Say which code path, instruction set and threads ran, and how long."},
     [OPT_QUIET] = {0, "quiet", NULL, ATTENTION | VERB_EXPLAIN_SPLIT | VERB_SHOW, SEC_MESSAGES, "No notes on standard error, only errors."},
     [OPT_HELP] = {'h', "help", NULL, VERB_ALL, SEC_MESSAGES, "Print this help."},

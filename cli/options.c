@@ -55,18 +55,32 @@ const verb_desc *verb_find(const char *name)
     return NULL;
 }
 
-/* "option --x is not known to attn sdpa; did you mean --y?" */
+/* Names the verbs that have the option. */
+static int option_of_others(const options *o, const opt_desc *d)
+{
+    char verbs[128] = "";
+    size_t at = 0;
+    for (int i = 0; i < verb_count; i++)
+        if (d->verbs & verb_table[i].bits)
+            at += (size_t)snprintf(verbs + at, sizeof verbs - at, "%sattn %s", at ? ", " : "", verb_table[i].name);
+    return trouble("attn %s has no option --%s; it belongs to %s", o->verb->name, d->name, verbs);
+}
+
 static int unknown_option(const options *o, const char *word)
 {
     const char *names[OPT_COUNT];
     int count = 0;
-    for (int i = 0; i < OPT_COUNT; i++)
+    for (int i = 0; i < OPT_COUNT; i++) {
+        if (strcmp(opt_table[i].name, word) == 0)
+            return option_of_others(o, &opt_table[i]);
         if (opt_table[i].verbs & o->bit)
             names[count++] = opt_table[i].name;
+    }
     const char *near = nearest(word, names, count);
     if (near)
         return trouble("attn %s has no option --%s; did you mean --%s?", o->verb->name, word, near);
-    return trouble("attn %s has no option --%s; see attn %s --help", o->verb->name, word, o->verb->name);
+    return trouble("attn %s has no option --%s; attn %.*s --help lists them", o->verb->name, word, (int)strcspn(o->verb->name, " "),
+                   o->verb->name);
 }
 
 static int record(options *o, opt_id id, const char *value)
@@ -98,7 +112,7 @@ static int read_option(options *o, int argc, char **argv, int *at)
     if (id == OPT_COUNT && is_long)
         return unknown_option(o, key);
     if (id == OPT_COUNT)
-        return trouble("attn %s has no option %s; see attn %s --help", o->verb->name, word, o->verb->name);
+        return trouble("attn %s has no option %s; the only short options are -o and -h", o->verb->name, word);
     const opt_desc *d = &opt_table[id];
     const char *value = equals ? equals + 1 : (!is_long && name[1]) ? name + 1 : NULL;
     if (!d->arg && value)

@@ -115,9 +115,9 @@ enum { MAX_STAGES = 16, MAX_OPERANDS = 4 };
 
 typedef struct options {
     const verb_desc *verb;
-    unsigned bit;                   /* the VERB_* that was called */
-    const char *value[OPT_COUNT];   /* NULL: not given; "" for a flag, or an argument left out */
-    const char *stage[MAX_STAGES];  /* every --stage NAME=F */
+    unsigned bit;                  /* the VERB_* that was called */
+    const char *value[OPT_COUNT];  /* NULL: not given; "" for a flag, or an argument left out */
+    const char *stage[MAX_STAGES]; /* every --stage NAME=F */
     int stages;
     const char *operand[MAX_OPERANDS];
     int operands;

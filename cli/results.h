@@ -32,7 +32,7 @@ typedef struct results {
 void results_close(results *r);
 
 /* A new array that the library is to fill, written to path. `heads` says that it is (.., H, L, d), which --layout blhd turns round.
-   *view is what to give to the library. 0, or an exit code after a message. */
+ *view is what to give to the library. 0, or an exit code after a message. */
 int results_add(results *r, const char *name, const char *path, attn_dtype dtype, int32_t ndim, const int64_t *shape, bool heads,
                 attn_tensor **view);
 /* The first result of that name, or NULL. */

@@ -170,8 +170,8 @@ int session_open(session *s, const options *o)
     const int status = opt_int(o, OPT_THREADS, 1, &threads);
     if (status)
         return status;
-    if (threads > 65536)
-        return trouble("--threads is %lld, and can be at most 65536", (long long)threads);
+    if (threads > UINT32_MAX)
+        threads = UINT32_MAX; /* the library says how many there can be */
     attn_ctx_opts opts = {.struct_size = sizeof opts, .threads = (uint32_t)threads, .isa = o->value[OPT_ISA], .progress_user = s};
     if (isatty(STDERR_FILENO) && !opt_given(o, OPT_QUIET))
         opts.progress = on_progress;

@@ -225,10 +225,7 @@ void table_print(FILE *f, const matrix *m, int indent)
     free(l.text);
 }
 
-static double tensor_cell(const void *data, int64_t i, int64_t j)
-{
-    return tensor_value(data, (const int64_t[]){i, j});
-}
+static double tensor_cell(const void *data, int64_t i, int64_t j) { return tensor_value(data, (const int64_t[]){i, j}); }
 
 /* Integers in full, and bool as words. */
 static bool tensor_word(const void *data, int64_t i, int64_t j, char out[CELL_TEXT])
@@ -277,8 +274,12 @@ void table_tensor(FILE *f, const attn_tensor *t, int round, int indent)
         const attn_tensor block = tensor_matrix(t, shown[b]);
         const bool empty = tensor_count(t) == 0;
         table_print(f,
-                    &(matrix){.rows = empty ? 0 : block.shape[0], .cols = empty ? 0 : block.shape[1], .value = tensor_cell,
-                              .word = tensor_word, .data = &block, .round = round},
+                    &(matrix){.rows = empty ? 0 : block.shape[0],
+                              .cols = empty ? 0 : block.shape[1],
+                              .value = tensor_cell,
+                              .word = tensor_word,
+                              .data = &block,
+                              .round = round},
                     indent);
     }
 }

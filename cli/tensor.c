@@ -65,14 +65,22 @@ int64_t tensor_integer(const attn_tensor *t, const int64_t *index)
 {
     const void *p = element(t, index);
     switch (t->dtype) {
-    case ATTN_BOOL: return READ(uint8_t) != 0;
-    case ATTN_U8: return READ(uint8_t);
-    case ATTN_I8: return READ(int8_t);
-    case ATTN_I16: return READ(int16_t);
-    case ATTN_U16: return READ(uint16_t);
-    case ATTN_I32: return READ(int32_t);
-    case ATTN_U32: return READ(uint32_t);
-    default: return READ(int64_t);
+    case ATTN_BOOL:
+        return READ(uint8_t) != 0;
+    case ATTN_U8:
+        return READ(uint8_t);
+    case ATTN_I8:
+        return READ(int8_t);
+    case ATTN_I16:
+        return READ(int16_t);
+    case ATTN_U16:
+        return READ(uint16_t);
+    case ATTN_I32:
+        return READ(int32_t);
+    case ATTN_U32:
+        return READ(uint32_t);
+    default:
+        return READ(int64_t);
     }
 }
 
@@ -80,12 +88,18 @@ double tensor_value(const attn_tensor *t, const int64_t *index)
 {
     const void *p = element(t, index);
     switch (t->dtype) {
-    case ATTN_F32: return READ(float);
-    case ATTN_F64: return READ(double);
-    case ATTN_F16: return half_value(READ(uint16_t));
-    case ATTN_BF16: return bfloat_value(READ(uint16_t));
-    case ATTN_U64: return (double)READ(uint64_t);
-    default: return (double)tensor_integer(t, index);
+    case ATTN_F32:
+        return READ(float);
+    case ATTN_F64:
+        return READ(double);
+    case ATTN_F16:
+        return half_value(READ(uint16_t));
+    case ATTN_BF16:
+        return bfloat_value(READ(uint16_t));
+    case ATTN_U64:
+        return (double)READ(uint64_t);
+    default:
+        return (double)tensor_integer(t, index);
     }
 }
 

@@ -5,7 +5,8 @@
 const verb_desc verb_table[] = {
     {"sdpa", VERB_SDPA, "sdpa Q K V [-o OUT] [options]\nsdpa QKV.npz [-o OUT] [options]", "scaled dot-product attention of three arrays",
      "output = softmax(Q K^T * scale) V. Q, K and V are three files, or one .npz or .safetensors file with the arrays q, k and v.\n\n"
-     "Rank 2 is (L,d), rank 3 (H,L,d), rank 4 (B,H,L,d); Q, K and V have the same rank. H must be a multiple of the heads of K and V, which "
+     "Rank 2 is (L,d), rank 3 (H,L,d), rank 4 (B,H,L,d); Q, K and V have the same rank. H must be a multiple of the heads of K and V, "
+     "which "
      "are then shared. The output has the rank and the dtype of Q. A row that sees no key gives 0.",
      "# two words, exactly as a textbook does it\nattn sdpa q.csv k.csv v.csv\n"
      "# the last row stands at the last key, as when decoding from a cache\nattn sdpa q.npy k.npy v.npy --causal=bottom-right -o out.npy\n"
@@ -15,15 +16,18 @@ const verb_desc verb_table[] = {
     {"mha", VERB_MHA, "mha X WEIGHTS --heads H [--memory M] [-o OUT] [options]", "multi-head attention with its projections",
      "Q, K, V = X W_Q + b_Q, ...; each is split into H heads, (L,H*d) -> (L,H,d) -> (H,L,d); the heads are joined again and multiplied by "
      "W_O.\n\n"
-     "X is (L,width) or (B,L,width). WEIGHTS is a .npz or .safetensors file with w_q, w_k, w_v, each (in,H*d) or (H,in,d), w_o (H*d,out) and "
+     "X is (L,width) or (B,L,width). WEIGHTS is a .npz or .safetensors file with w_q, w_k, w_v, each (in,H*d) or (H,in,d), w_o (H*d,out) "
+     "and "
      "perhaps b_q, b_k, b_v, b_o; or packed w_qkv and b_qkv.",
      "# self-attention of Transformer base\nattn mha x.npy weights.npz --heads 8 -o out.npy\n"
      "# weights as PyTorch's nn.MultiheadAttention names and stores them\nattn mha x.npy state.safetensors --torch --heads 12 --causal",
      2, 2},
     {"explain", VERB_EXPLAIN,
-     "explain sdpa Q K V [--cell B,H,I[,J]] [options]\nexplain mha X WEIGHTS --heads H [--cell B,H,I[,J]] [options]\nexplain split X --heads H",
+     "explain sdpa Q K V [--cell B,H,I[,J]] [options]\nexplain mha X WEIGHTS --heads H [--cell B,H,I[,J]] [options]\nexplain split X "
+     "--heads H",
      "show every stage of attention with its formula, shapes and numbers",
-     "Each stage is shown with its formula, its shapes and its numbers: scores, scaled, capped, masked, weights, output. A small row is summed by "
+     "Each stage is shown with its formula, its shapes and its numbers: scores, scaled, capped, masked, weights, output. A small row is "
+     "summed by "
      "hand. --cell shows every number of one row, and why each hidden key is hidden.\n\n"
      "explain split shows how (L,H*d) becomes H heads: by a reshape and a transpose, never by a reshape alone.",
      "# the textbook's two words\nattn explain sdpa q.csv k.csv v.csv\n"
@@ -33,14 +37,16 @@ const verb_desc verb_table[] = {
      "FILE is .npy, .npz, .safetensors, or .csv or .txt with numbers. Large arrays are shortened.",
      "# what is in there?\nattn show weights.npz", 1, 1},
     {"selftest", VERB_SELFTEST, "selftest [--isa NAME] [--json]", "compare the kernels of this machine with the float64 definition",
-     "Runs every instruction set level that this CPU can run on built-in data and compares with the float64 reference within the documented error "
+     "Runs every instruction set level that this CPU can run on built-in data and compares with the float64 reference within the "
+     "documented error "
      "bound. Exit code 1 when a level is outside.",
      "# is this build right on this machine?\nattn selftest", 0, 0},
     {"info", VERB_INFO, "info [--json]", "print the version, the CPU and what runs on it",
      "Version, CPU, instruction set levels (built in, usable, chosen), threads, dtypes and file formats.",
      "# what would run here?\nattn info", 0, 0},
     {"bench", VERB_BENCH, "bench [--suite NAME] [--json]", "measure the speed as a share of this CPU's peak",
-     "prefill: attn_sdpa in f32 with 8 heads, 2048 rows and keys and a head size of 64, on one thread unless --threads says otherwise, measured in "
+     "prefill: attn_sdpa in f32 with 8 heads, 2048 rows and keys and a head size of 64, on one thread unless --threads says otherwise, "
+     "measured in "
      "turns with the multiply-add peak of the same core. One multiply-add counts as two operations; 4*Lq*Lk*d*H are counted.",
      "# how close to the peak?\nattn bench", 0, 0},
 };

@@ -1,0 +1,97 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# attn explain: the whole text, in both languages; one row; why keys are hidden.
+load support
+
+four_heads() {
+    numpy "
+r = np.random.default_rng(3)
+np.savez('qkv.npz', q=r.standard_normal((2, 4, 5, 8)).astype('f4'), k=r.standard_normal((2, 2, 7, 8)).astype('f4'),
+         v=r.standard_normal((2, 2, 7, 6)).astype('f4'))"
+}
+
+@test "the words in English" { golden explain-words.txt attn explain sdpa q.csv k.csv v.csv; }
+
+@test "the words in Korean, aligned" {
+    golden explain-words-ko.txt attn explain sdpa student.csv student.csv student.csv --causal --lang ko --tokens "나는 a 학생 이다"
+}
+
+@test "the split in English and Korean" {
+    golden explain-split.txt attn explain split arange_4x8.npy --heads 2
+    golden explain-split-ko.txt attn explain split arange_4x8.npy --heads 2 --lang ko
+}
+
+@test "multi-head attention in English and Korean" {
+    golden explain-mha.txt attn explain mha ten_words.npy base_weights.npz --heads 8 --round 2
+    golden explain-mha-ko.txt attn explain mha ten_words.npy base_weights.npz --heads 8 --round 2 --lang ko
+}
+
+@test "one cell in English and Korean" {
+    golden explain-cell.txt attn explain sdpa student.csv student.csv student.csv --cell 0,0,3,0
+    golden explain-cell-hidden.txt attn explain sdpa student.csv student.csv student.csv --causal --tokens "I am a student" --cell 0,0,1,3
+    golden explain-cell-ko.txt attn explain sdpa student.csv student.csv student.csv --causal --cell 0,0,1,3 --lang ko
+}
+
+@test "every reason for which a key is hidden is named" {
+    numpy "
+np.save('keep.npy', np.array([[1, 1, 0, 1]] * 4, bool))
+np.save('bias.npy', np.array([[0, -np.inf, 0, 0]] * 4, np.float32))"
+    set -- attn explain sdpa student.csv student.csv student.csv
+    run "$@" --mask keep.npy --cell 0,0,3,2 && lines "the mask hides key 2 from this row" "so its weight is 0"
+    run "$@" --bias bias.npy --cell 0,0,3,1 && lines "the bias holds -inf for key 1"
+    run "$@" --causal --cell 0,0,1,2 && lines "causal: key 2 comes after position 1"
+    run "$@" --window 1,0 --cell 0,0,3,0 && lines "window: key 0 is too far from position 3"
+    run "$@" --kv-len 2 --cell 0,0,3,2 && lines "kv-len: key 2 is past the valid keys of its item"
+    run "$@" --q-len 2 --cell 0,0,3,2 && lines "q-len: the row is past the valid rows of its item"
+    "$@" --causal --window 0,0 --kv-len 2 --mask keep.npy --cell 0,0,1,2 --json >cell.json
+    "$PYTHON" - <<'PY'
+import json
+cell = json.load(open("cell.json"))
+assert cell["hidden"] == [["window"], [], ["mask", "causal", "window", "kv-len"], ["causal", "window", "kv-len"]], cell["hidden"]
+assert cell["stages"]["masked"][0] == "-inf" and cell["stages"]["weights"] == [0, 1, 0, 0]
+assert cell["cell"]["position"] == 1 and cell["cell"]["visible"] == 1 and cell["cell"]["key"] == 2
+PY
+}
+
+@test "one row is that row of attn sdpa, bit for bit" {
+    four_heads
+    attn sdpa qkv.npz --causal=bottom-right --sinks 0.1,0.2,0.3,0.4 --softcap 5 --alibi -o out.npy --lse lse.npy --weights w.npy
+    attn explain sdpa qkv.npz --causal=bottom-right --sinks 0.1,0.2,0.3,0.4 --softcap 5 --alibi --cell 1,3,2 --json >cell.json
+    numpy "
+import json
+cell = json.load(open('cell.json'))
+assert np.array_equal(np.float32(cell['stages']['output']), a('out.npy')[1, 3, 2])
+assert np.float32(cell['cell']['lse']) == a('lse.npy')[1, 3, 2]
+assert np.array_equal(np.float32(cell['stages']['weights']), a('w.npy')[1, 3, 2])
+assert cell['cell']['kv_head'] == 1 and cell['cell']['position'] == 4"
+}
+
+@test "--npz and --json hold every stage" {
+    four_heads
+    attn explain sdpa qkv.npz --causal=top-left --npz stages.npz >text.txt
+    attn explain sdpa qkv.npz --causal=top-left --json >stages.json
+    numpy "
+import json
+file, stages = a('stages.npz'), json.load(open('stages.json'))['stages']
+assert list(stages) == ['scores', 'scaled', 'capped', 'masked', 'weights', 'lse', 'output'] and set(file) == set(stages)
+for name in stages:
+    assert stages[name]['shape'] == list(file[name].shape)
+    assert np.array_equal(np.array([float(x) for x in np.array(stages[name]['values'], object).ravel()], 'f4'), file[name].ravel()), name
+assert np.isneginf(file['masked'][0, 0, 0, 1:]).all()"
+    grep -q "Q K^T = scores" text.txt
+}
+
+@test "a sink and a hidden row are said" {
+    run attn explain sdpa q.csv k.csv v.csv --sinks 0
+    lines "row sums" "the sink takes the rest" "sink 1, sum 4.72"
+    run attn explain sdpa q.csv k.csv v.csv --q-len 1
+    lines "x  x" "row sums  1  0" "a row that sees no key gives 0"
+}
+
+@test "large arrays are shortened, and nothing large is held" {
+    [ -z "$SANITIZED" ] || skip "a sanitizer needs more memory than the limit"
+    numpy "np.savez('long.npz', **{n: np.zeros((20000, 4), np.float32) for n in 'qkv'})"
+    (ulimit -v 600000 && attn explain sdpa long.npz --threads 1) >text.txt
+    [ "$(wc -l <text.txt)" -lt 60 ]
+    grep -q "(20000,4) x (4,20000) -> (20000,20000)" text.txt
+}

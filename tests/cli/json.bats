@@ -1,0 +1,62 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# --json of every verb against docs/attn-json-schema.json, and what the schema cannot say.
+load support
+
+valid() {
+    "$@" --json >out.json
+    "$PYTHON" "$SOURCE/tests/cli/check_json.py" "$SOURCE/docs/attn-json-schema.json" out.json
+}
+
+@test "every verb prints what the schema says" {
+    valid attn sdpa q.csv k.csv v.csv
+    valid attn sdpa q.csv k.csv v.csv --causal -o out.npy --weights w.npy --stage masked=m.npy
+    valid attn mha ten_words.npy base_weights.npz --heads 8
+    valid attn explain sdpa q.csv k.csv v.csv --tokens "one two"
+    valid attn explain mha ten_words.npy base_weights.npz --heads 8
+    valid attn explain split arange_4x8.npy --heads 2
+    valid attn explain sdpa q.csv k.csv v.csv --causal --cell 0,0,0,1
+    valid attn show base_weights.npz
+    valid attn show q.csv
+    valid attn info
+    valid attn selftest
+}
+
+@test "the checker refuses what the schema forbids" {
+    local schema=$SOURCE/docs/attn-json-schema.json
+    attn sdpa q.csv k.csv v.csv --json >good.json
+    for change in 's/"schema": 1/"schema": 2/' 's/"command": "sdpa"/"command": "spda"/' 's/"output"/"outputs"/' 's/2.689[0-9]*/null/' \
+        's/"dtype": "f64",//'; do
+        sed "$change" good.json >bad.json
+        refused cmp -s good.json bad.json
+        refused "$PYTHON" "$SOURCE/tests/cli/check_json.py" "$schema" bad.json
+    done
+}
+
+@test "numbers: 17 digits of f64, 9 of f32, non-finite ones as strings" {
+    numpy "
+np.save('f32.npy', np.array([[0.1, np.inf], [-np.inf, np.nan]], 'f4'))
+np.save('f64.npy', np.array([0.1]))
+np.savez('kinds.npz', b=np.array([True, False]), i=np.array([2**62 + 1]), u=np.array([2**64 - 1], 'u8'), h=np.array([0.1], 'f2'))"
+    attn show f32.npy --json | grep -qF '[0.100000001, "inf"]'
+    attn show f32.npy --json | grep -qF '["-inf", "nan"]'
+    attn show f64.npy --json | grep -qF '[0.10000000000000001]'
+    attn show kinds.npz --json >kinds.json
+    grep -qF '[true, false]' kinds.json
+    grep -qF '[4611686018427387905]' kinds.json
+    grep -qF '[18446744073709551615]' kinds.json
+    grep -qF '[0.0999755859]' kinds.json
+}
+
+@test "values read back are the file's, and a file named is not repeated" {
+    attn sdpa q.csv k.csv v.csv --weights w.npy --lse lse.npy --json >out.json
+    attn sdpa q.csv k.csv v.csv -o out.npy
+    numpy "
+import json
+arrays = json.load(open('out.json'))['arrays']
+assert list(arrays) == ['output', 'weights', 'lse']
+assert np.array_equal(arrays['output']['values'], a('out.npy')) and 'file' not in arrays['output']
+assert arrays['weights'] == {'dtype': 'f64', 'shape': [2, 2], 'file': 'w.npy'}"
+}
+
+@test "the whole text of one" { golden explain-split.json attn explain split arange_4x8.npy --heads 2 --json; }

@@ -1,0 +1,170 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: Apache-2.0
+# Every message: one sentence, exit code 2, nothing on standard output, no output file.
+load support
+
+two() { attn sdpa q.csv k.csv v.csv "$@"; }
+
+@test "verbs" {
+    fails_with "there is no verb diagnose; the verbs are sdpa, mha, explain, show, selftest, info, bench" attn diagnose
+    fails_with "there is no verb sdp (did you mean sdpa?); the verbs are sdpa, mha, explain, show, selftest, info, bench" attn sdp
+    fails_with "attn explain needs to know what: attn explain sdpa|mha|split; see attn explain --help" attn explain
+    fails_with "attn explain knows sdpa, mha and split, and was given q.csv; for example: attn explain sdpa Q K V" attn explain q.csv
+    run attn
+    [ "$status" = 2 ]
+    lines "Usage: attn VERB" "sdpa" "mha" "explain" "show" "selftest" "info" "bench"
+}
+
+@test "options" {
+    fails_with "attn sdpa has no option --causl; did you mean --causal?" two --causl
+    fails_with "attn sdpa has no option --zzzzzz; attn sdpa --help lists them" two --zzzzzz
+    fails_with "attn explain sdpa has no option --zzzzzz; attn explain --help lists them" attn explain sdpa q.csv k.csv v.csv --zzzzzz
+    fails_with "attn sdpa has no option --heads; it belongs to attn mha, attn explain" two --heads 2
+    fails_with "attn sdpa has no option -x; the only short options are -o and -h" two -x
+    fails_with "--scale needs an argument: --scale X" two --scale
+    fails_with "--align needs an argument: --align top-left|bottom-right" two --align --causal
+    fails_with "--average takes no argument, and --average=1 gives one" two --average=1
+    fails_with "--scale is given twice, and only one of them can hold; leave one out" two --scale 1 --scale 2
+    fails_with "--scale is 1/8, and must be a finite number such as 0.125" two --scale 1/8
+    fails_with "--scale is inf, and must be a finite number such as 0.125" two --scale inf
+    fails_with "--round is -1, and must be a whole number from 0 on" two --round -1
+    fails_with "--round is 99, and can be at most 17" two --round 99
+    fails_with "--threads is 0, and must be a whole number from 1 on" two --threads 0
+    fails_with "--seed is x, and must be a whole number from 0 on" two --seed x
+    fails_with "--align is middle, and must be one of: top-left|bottom-right" two --align middle
+    fails_with "--causal is sideways, and must be one of: top-left|bottom-right" two --causal=sideways
+    fails_with "--layout is lbhd, and must be one of: bhld|blhd" two --layout lbhd
+    fails_with "--dtype is f8, and must be one of: f32|f16|bf16|f64" two --dtype f8
+    fails_with "--in-dtype is f16, and must be one of: bf16" two --in-dtype f16
+    fails_with "--suite is decode, and must be one of: prefill" attn bench --suite decode
+    fails_with "--lang is fr, and must be one of: en|ko" attn explain sdpa q.csv k.csv v.csv --lang fr
+}
+
+@test "options that contradict each other or lack another" {
+    fails_with "--align top-left and --causal=bottom-right disagree; give one of them" two --align top-left --causal=bottom-right
+    fails_with "--mask-drop reads a mask the other way round, and there is none; give --mask F" two --mask-drop
+    fails_with "--average averages the weights over the heads, and nothing asks for them; give --weights F" two --average
+    fails_with "--memory-v is given without --memory, which has the keys; give both" \
+        attn mha ten_words.npy base_weights.npz --heads 8 --memory-v ten_words.npy
+    fails_with "--json and an output named - both go to standard output; give the output a file name" two --json -o -
+    fails_with "--window is 3, and must be two whole numbers such as 128,0 (keys before and after the position; -1 = no limit)" \
+        two --window 3
+    fails_saying "align" two --causal --align top-left --offset 3
+    fails_saying "bottom" attn sdpa q.csv student.csv student.csv --causal
+}
+
+@test "how many files" {
+    fails_with "attn sdpa was given 0 files, and takes: attn sdpa Q K V [-o OUT] [options]" attn sdpa
+    fails_with "attn sdpa was given 2 files, and takes three (Q K V), or one .npz or .safetensors file with q, k and v" \
+        attn sdpa q.csv k.csv
+    fails_with "attn sdpa was given too many files: e is one more than it takes" attn sdpa a b c d e
+    fails_with "attn show was given 0 files, and takes: attn show FILE" attn show
+    fails_with "attn mha was given 1 file, and takes: attn mha X WEIGHTS --heads H [--memory M] [-o OUT] [options]" attn mha ten_words.npy
+    fails_with "q.csv holds one array, and attn sdpa needs Q, K and V: three files, or one .npz or .safetensors file with q, k and v" \
+        attn sdpa q.csv
+    fails_with "attn mha needs --heads H, the number of query heads" attn mha ten_words.npy base_weights.npz
+    fails_with "attn explain split needs --heads H, the number of heads" attn explain split arange_4x8.npy
+}
+
+@test "files that are not there or not what they should be" {
+    fails_with "Q: nope.npy: cannot open: No such file or directory" attn sdpa nope.npy k.csv v.csv
+    fails_saying "--mask: nope.npy: cannot open: No such file or directory" two --mask nope.npy
+    printf 'no numbers\n' >bad.csv
+    fails_saying "V: bad.csv" attn sdpa q.csv k.csv bad.csv
+    head -c 100 ten_words.npy >short.npy
+    fails_saying "Q: short.npy" attn sdpa short.npy k.csv v.csv
+    fails_saying "Q: q.foo" attn sdpa q.foo k.csv v.csv
+    fails_saying "base_weights.npz" attn sdpa base_weights.npz
+    arrays="w_q (512,512), w_k (512,512), w_v (512,512), w_o (512,512)"
+    fails_with "Q: base_weights.npz holds 4 arrays ($arrays), and none is called q; give a file with one array" \
+        attn sdpa base_weights.npz k.csv v.csv
+    fails_with "--kv-len: 0.5 holds 0.5, and must hold whole numbers" two --kv-len 0.5
+}
+
+@test "weights of multi-head attention" {
+    fails_saying "no in_proj_weight or q_proj_weight; with --torch the names are PyTorch's" \
+        attn mha ten_words.npy base_weights.npz --heads 8 --torch
+    fails_saying "512: 1, 2, 4, 8, 16, 32, 64, 128, 256, 512" attn mha ten_words.npy base_weights.npz --heads 13
+    numpy "
+w = np.eye(4, dtype='f4')
+np.savez('torch.npz', **{'in_proj_weight': np.vstack([w, w, w]), 'out_proj.weight': w})
+np.savez('half.npz', w_q=w, w_k=w)
+np.savez('extra.npz', **{'in_proj_weight': np.vstack([w, w, w]), 'bias_k': w[:1], 'bias_v': w[:1]})
+np.savez('two.npz', **{'a.in_proj_weight': np.vstack([w, w, w]), 'b.in_proj_weight': np.vstack([w, w, w])})"
+    fails_with "torch.npz: no w_q, w_k and w_v, but in_proj_weight: these look like PyTorch's names; add --torch" \
+        attn mha student.csv torch.npz --heads 2
+    fails_with "half.npz: w_v is missing; WEIGHTS needs w_q, w_k, w_v (or w_qkv), w_o and perhaps b_q, b_k, b_v, b_o" \
+        attn mha student.csv half.npz --heads 2
+    fails_saying "extra.npz: bias_k and bias_v (add_bias_kv) are rows that attn mha does not add" \
+        attn mha student.csv extra.npz --heads 2 --torch
+    fails_saying "two.npz: several modules have PyTorch attention weights" attn mha student.csv two.npz --heads 2 --torch
+}
+
+@test "shapes that do not fit: both are named, and what to do" {
+    numpy "
+for name, shape in dict(q9=(1, 9, 3, 8), kv7=(1, 7, 3, 8), q=(1, 2, 3, 8), kv=(1, 2, 4, 8), flat=(8,), mask=(2, 3, 4)).items():
+    np.save(name + '.npy', np.zeros(shape, 'f4'))
+np.save('boolmask.npy', np.zeros((2, 5, 4), bool))"
+    fails_saying "[1,7,3,8]" attn sdpa q9.npy kv7.npy kv7.npy -o out.npy
+    fails_saying "[2,2]" attn sdpa q.csv v.csv v.csv -o out.npy
+    fails_saying "[2,5,4]" attn sdpa q.npy kv.npy kv.npy --mask boolmask.npy -o out.npy
+    fails_saying "q [8] has 1 axes" attn sdpa flat.npy kv.npy kv.npy -o out.npy
+    fails_saying "axes" attn sdpa q.npy q.csv q.csv -o out.npy
+    fails_saying "X is (8), and must be (L,width) or (B,L,width)" attn explain split flat.npy --heads 2
+    fails_saying "[" attn mha flat.npy base_weights.npz --heads 8 -o out.npy
+    [ ! -e out.npy ]
+}
+
+@test "outputs that cannot be written are said before the work" {
+    fails_saying "none/out.npy" two -o none/out.npy
+    fails_saying "out.foo: arrays are written as .npy, .npz, .safetensors, .csv or .txt" two -o out.foo
+    fails_saying "same file" two -o out.npy --weights out.npy
+    fails_saying "same file" two -o - --weights -
+    fails_with "--stage is scores, and must be NAME=F such as scores=scores.npy" two --stage scores
+    fails_with "--stage names q, and the stages are scores, scaled, capped, masked, weights, output, row_max, entropy" two --stage q=q.npy
+    fails_with "--stage names x, and the stages are scores, scaled, capped, masked, weights, output, row_max, entropy, q, k, v, z" \
+        attn mha ten_words.npy base_weights.npz --heads 8 --stage x=x.npy
+    [ ! -e out.npy ]
+}
+
+@test "one cell and its names" {
+    local explain="attn explain sdpa q.csv k.csv v.csv"
+    fails_with "--cell is 0,0, and must be B,H,I or B,H,I,J: batch item, head, row and key, counted from 0" $explain --cell 0,0
+    fails_with "--cell is 0,0,1,2,3, and must be B,H,I or B,H,I,J: batch item, head, row and key, counted from 0" $explain --cell 0,0,1,2,3
+    fails_with "--cell is 0,0,2, and there are 2 rows, counted from 0: (B,H,Lq,Lk) is (1,1,2,2)" $explain --cell 0,0,2
+    fails_with "--cell is 1,0,0, and there are 1 batch items, counted from 0: (B,H,Lq,Lk) is (1,1,2,2)" $explain --cell 1,0,0
+    fails_with "--tokens has 3 words, and there are 2 rows and 2 keys; give one word for each" $explain --tokens "I am a"
+    fails_with "--tokens holds no word; give words separated by blanks, such as \"I am a student\"" $explain --tokens " "
+    fails_with "attn explain does not take packed input (--cu-q, --cu-k); give one sequence as Q, K and V" $explain --cu-q 0,2 --cu-k 0,2
+}
+
+@test "levels and threads" {
+    fails_saying "isa is 'mmx'" attn info --isa mmx
+    fails_saying "isa is 'mmx'" attn selftest --isa mmx
+    fails_saying "ATTN_NUM_THREADS is 'many'" env ATTN_NUM_THREADS=many "$ATTN" info
+    fails_saying "'mmx'" env ATTN_ISA=mmx "$ATTN" info
+    fails_saying "threads" attn info --threads 1000000
+}
+
+@test "standard input" {
+    run bash -c '"$ATTN" sdpa - - v.csv <ten_words.npy'
+    [ "$status" = 2 ]
+    [ "$output" = "attn: Q and K are both -, and standard input can be read once; give one of them as a file" ]
+}
+
+@test "notes: integers, masks of 0 and 1 in text; --quiet is silent" {
+    numpy "
+for n in 'qkv': np.save(n + '_int.npy', np.loadtxt(n + '.csv', delimiter=',').astype('i4'))"
+    printf '1,0\n1,1\n' >mask.csv
+    run attn sdpa q_int.npy k_int.npy v_int.npy --mask mask.csv -o out.npy
+    [ "$status" = 0 ]
+    [ "$output" = "attn: Q: q_int.npy holds i32, which is read as f64
+attn: K: k_int.npy holds i32, which is read as f64
+attn: V: v_int.npy holds i32, which is read as f64
+attn: --mask: mask.csv holds only 0 and 1 and is read as a bool mask; --bias would add the numbers" ]
+    numpy "
+assert a('out.npy').dtype == np.float64 and np.array_equal(a('out.npy')[0], [10, 0])"
+    run attn sdpa q_int.npy k_int.npy v_int.npy --mask mask.csv -o out.npy --quiet
+    [ "$status" = 0 ]
+    [ -z "$output" ]
+}
