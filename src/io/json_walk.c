@@ -111,11 +111,16 @@ attn_status attn_json_count(struct json_text t, size_t *members, size_t *key_byt
 
 static attn_status parse(const struct json_text *t, struct json_piece p, const char *what, json_t **value)
 {
-    json_error_t e;
-    *value = json_loadb(p.text, p.size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_DECODE_ANY;
+    json_error_t e, ignored;
+    *value = json_loadb(p.text, p.size, flags, &e);
     if (*value != NULL)
         return ATTN_OK;
-    if (e.text[0] == '\0' || json_error_code(&e) == json_error_out_of_memory)
+    /* jansson reports some failed allocations as a wrong token. A text that parses at a second try was right. */
+    json_t *again = json_loadb(p.text, p.size, flags, &ignored);
+    const bool right = again != NULL;
+    json_decref(again);
+    if (right || e.text[0] == '\0' || json_error_code(&e) == json_error_out_of_memory)
         return attn_io_fail_nomem(t->report);
     return attn_io_fail(t->report, ATTN_E_FORMAT, "byte %zu: %s: %s", t->base + (size_t)(p.text - t->start), what, e.text);
 }

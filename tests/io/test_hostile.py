@@ -30,13 +30,17 @@ def npz_bytes(entries, compression=zipfile.ZIP_STORED):
 
 class Npy(FileTest):
     def test_header_text(self):
-        for shape, says in (("(2, 3, )", None), ("( 2 , 3 )", None), ("(2,3)", None), ("(2L, 3L)", None), ("(6)", "no tuple"), ("6", "tuple"),
-                            ("((2, 3))", "'('"), ("(2, (3,))", "'('"), ("[2, 3]", "'['"), ("(2 3)", "'3'"), ("(2,, 3)", "','"), ("(,)", "','"),
+        for shape, says in (("(2, 3, )", None), ("( 2 , 3 )", None), ("(2,3)", None), ("(2L, 3L)", None), ("(6)", "no tuple"),
+                            ("6", "tuple"),
+                            ("((2, 3))", "'('"), ("(2, (3,))", "'('"), ("[2, 3]", "'['"), ("(2 3)", "'3'"), ("(2,, 3)", "','"),
+                            ("(,)", "','"),
                             ("(-6,)", "negative"), ("(-0,)", "negative"), ("(+6,)", "'+'"), ("(6.0,)", "'.'"), ("(06,)", "whole number"),
                             ("(0x6,)", "'x'"), ("('6',)", "'''"), ("(True,)", "'T'"), ("(2, 3", "'}'"), ("(None,)", "'N'"),
-                            ("(9223372036854775808,)", "63 bits"), ("(9223372036854775807,)", "63 bits"), ("(4611686018427387904, 0)", "63 bits"),
+                            ("(9223372036854775808,)", "63 bits"), ("(9223372036854775807,)", "63 bits"),
+                            ("(4611686018427387904, 0)", "63 bits"),
                             ("(0, 9223372036854775807, 3)", "63 bits"), ("(1" + "0" * 5000 + ",)", "63 bits"), ("(1,)*6", "'*'"),
-                            ("(3037000500, 3037000500)", "63 bits"), ("(1000000, 1000000)", "4000000000000 bytes"), ("(2, 3" + ", 1" * 7 + ")", "9 axes"),
+                            ("(3037000500, 3037000500)", "63 bits"), ("(1000000, 1000000)", "4000000000000 bytes"),
+                            ("(2, 3" + ", 1" * 7 + ")", "9 axes"),
                             ("(" + "1, " * 30000 + ")", "axes")):
             with self.subTest(shape[:40]):
                 text = GOOD.replace("(2, 3)", shape)
@@ -49,12 +53,18 @@ class Npy(FileTest):
                     self.refuse_bytes(".npy", npy(text, DATA, version=2), says=says, status=status)
 
     def test_dictionary(self):
-        for text, says in ((GOOD.replace("}", ""), "ends where"), (GOOD + "\n\n", None), (GOOD.replace("'", '"'), None), (GOOD + " # x", "'#'"),
-                           (GOOD + GOOD, "'{'"), (" \t\n" + GOOD, None), (GOOD.replace(", }", ",, }"), "','"), (GOOD.replace(", }", "}"), None),
-                           (GOOD.replace("'shape'", "'Shape'"), "a key 'Shape'"), (GOOD.replace(", }", ", 'shape': (2, 3)}"), "'shape' twice"),
-                           (GOOD.replace(", }", ", 'x': 1}"), "a key 'x'"), (GOOD.replace("False", "false"), "'f'"), (GOOD.replace("False", "0"), "'0'"),
-                           (GOOD.replace("False", "Falsely"), "'l'"), (GOOD.replace("'<f4'", "'<f4"), "':'"[:1]), (GOOD.replace(":", ""), "':'"),
-                           (GOOD.replace("'<f4'", "None"), "'N'"), ("", "ends where"), ("{}", "no descr"), ("[]", "'['"), ("{" * 60000, "'{'"),
+        for text, says in ((GOOD.replace("}", ""), "ends where"), (GOOD + "\n\n", None), (GOOD.replace("'", '"'), None),
+                           (GOOD + " # x", "'#'"),
+                           (GOOD + GOOD, "'{'"), (" \t\n" + GOOD, None), (GOOD.replace(", }", ",, }"), "','"),
+                           (GOOD.replace(", }", "}"), None),
+                           (GOOD.replace("'shape'", "'Shape'"), "a key 'Shape'"),
+                           (GOOD.replace(", }", ", 'shape': (2, 3)}"), "'shape' twice"),
+                           (GOOD.replace(", }", ", 'x': 1}"), "a key 'x'"), (GOOD.replace("False", "false"), "'f'"),
+                           (GOOD.replace("False", "0"), "'0'"),
+                           (GOOD.replace("False", "Falsely"), "'l'"), (GOOD.replace("'<f4'", "'<f4"), "'f' where"),
+                           (GOOD.replace(":", ""), "':'"),
+                           (GOOD.replace("'<f4'", "None"), "'N'"), ("", "ends where"), ("{}", "no descr"), ("[]", "'['"),
+                           ("{" * 60000, "'{'"),
                            (GOOD.replace("'<f4'", "'\\x3cf4'"), "plain"), (GOOD.replace("<f4", "é").encode("latin1"), None),
                            (("\xa0" + GOOD).encode("latin1"), "'?'"), (GOOD.replace("(2, 3)", "(２, 3)"), "'?'"), (b"\0" * 100, "'?'"),
                            (GOOD.replace(", 'fortran_order': False", ""), "no fortran_order")):
@@ -71,8 +81,10 @@ class Npy(FileTest):
 
     def test_dtypes_are_refused_by_name(self):
         for dtype, says in (("'<c8'", "'<c8' (complex"), ("'|O'", "(Python objects)"), ("'<U5'", "(strings)"), ("'|S5'", "(strings)"),
-                            ("'<M8[ns]'", "(dates"), ("'|V3'", "'|V3'"), ("'<f16'", "'<f16'"), ("'<i3'", "'<i3'"), ("''", "''"), ("'<'", "'<'"),
-                            ("[('a', '<f4'), ('b', '<i2', (2,))]", "(structured records)"), ("[('a', [('b]', '<f4')])]", "(structured records)"),
+                            ("'<M8[ns]'", "(dates"), ("'|V3'", "'|V3'"), ("'<f16'", "'<f16'"), ("'<i3'", "'<i3'"), ("''", "''"),
+                            ("'<'", "'<'"),
+                            ("[('a', '<f4'), ('b', '<i2', (2,))]", "(structured records)"),
+                            ("[('a', [('b]', '<f4')])]", "(structured records)"),
                             ("'" + "f" * 500 + "'", "'fffffff")):
             with self.subTest(dtype):
                 self.refuse_bytes(".npy", npy(GOOD.replace("'<f4'", dtype), DATA), says=says, status=DTYPE)
@@ -112,7 +124,8 @@ class Npz(FileTest):
         self.refuse_npz(npz_bytes([("a.npy", good[:-1])]), "a: shape (6,) of f32 needs 24 bytes")
         self.refuse_npz(npz_bytes([("a.npy", npy(GOOD.replace("(2, 3)", "(-2, 3)"), DATA))]), "a: byte")
         self.refuse_npz(npz_bytes([("a.npy", npy(GOOD.replace("<f4", "|O"), DATA))]), "a: dtype '|O' (Python objects)", DTYPE)
-        self.refuse_npz(npz_bytes([("a.npy", npy(GOOD.replace("(2, 3)", "(2, 3" + ", 1" * 7 + ")"), DATA))]), "a: the array has 9 axes", SHAPE)
+        self.refuse_npz(npz_bytes([("a.npy", npy(GOOD.replace("(2, 3)", "(2, 3" + ", 1" * 7 + ")"), DATA))]), "a: the array has 9 axes",
+                        SHAPE)
         with self.assertWarns(UserWarning):
             twice = npz_bytes([("a.npy", good), ("b.npy", good), ("a.npy", good)])
         self.refuse_npz(twice, "'a'")
@@ -194,42 +207,55 @@ class Safetensors(FileTest):
     def test_cover(self):
         entry = self.entry
         for header, says in (({"a": entry(begin=8, end=16)}, "bytes 70 to 78, before tensor 'a', belong to no tensor"),
-                             ({"a": entry(), "b": entry()}, "inside another tensor"), ({"a": entry(), "b": entry(begin=4, end=12)}, "inside another"),
+                             ({"a": entry(), "b": entry()}, "inside another tensor"),
+                             ({"a": entry(), "b": entry(begin=4, end=12)}, "inside another"),
                              ({"a": entry()}, "the last 8 bytes belong to no tensor"), ({}, "the last 16 bytes"),
                              ({"a": entry(), "b": entry(shape=[1], begin=12, end=16)}, "before tensor 'b'"),
                              ({"a": entry(begin=8, end=16), "b": entry(), "c": entry(shape=[0], begin=4, end=4)}, "inside another tensor")):
             with self.subTest(says):
                 self.refuse_header(header, bytes(16), says)
-        self.path("in.safetensors", safetensors({"b": entry(begin=8, end=16), "z": entry(shape=[0, 3], begin=8, end=8), "a": entry()}, bytes(16)))
+        self.path("in.safetensors",
+                  safetensors({"b": entry(begin=8, end=16), "z": entry(shape=[0, 3], begin=8, end=8), "a": entry()}, bytes(16)))
         self.assertEqual(list(self.arrays(self.folder / "in.safetensors")), ["b", "z", "a"])
 
     def test_descriptions(self):
         good = '"dtype":"F32","shape":[2],"data_offsets":[0,8]'
         for wrong, says in (('"dtype":"F32","shape":[2]', "data_offsets must be"), ('"shape":[2],"data_offsets":[0,8]', "dtype is missing"),
                             ('"dtype":"F32","data_offsets":[0,8]', "shape is missing"), (good.replace("[2]", "[2.0]"), "axis 0"),
-                            (good.replace("[2]", "[-2]"), "axis 0"), (good.replace("[2]", '["2"]'), "axis 0"), (good.replace("[2]", "2"), "no list"),
+                            (good.replace("[2]", "[-2]"), "axis 0"), (good.replace("[2]", '["2"]'), "axis 0"),
+                            (good.replace("[2]", "2"), "no list"),
                             (good.replace("[2]", "[true]"), "axis 0"), (good.replace("[2]", "[18446744073709551615]"), "too big integer"),
-                            (good.replace("[2]", "[4294967296,4294967296]"), "63 bits"), (good.replace("[2]", "[2305843009213693953]"), "at most 63 bits"),
+                            (good.replace("[2]", "[4294967296,4294967296]"), "63 bits"),
+                            (good.replace("[2]", "[2305843009213693953]"), "at most 63 bits"),
                             (good.replace("[2]", "[1152921504606846976]"), "needs 4611686018427387904 bytes"),
-                            (good.replace("[2]", "[9223372036854775807,0,3]"), "63 bits"), (good.replace("[0,8]", "[0,8,8]"), "two whole numbers"),
+                            (good.replace("[2]", "[9223372036854775807,0,3]"), "63 bits"),
+                            (good.replace("[0,8]", "[0,8,8]"), "two whole numbers"),
                             (good.replace("[0,8]", '{"0":8}'), "two whole numbers"), (good.replace("[0,8]", "[8,0]"), "after their end"),
-                            (good.replace("[0,8]", "[-8,0]"), "two whole"), (good.replace("[0,8]", "[0,9223372036854775807]"), "only 8 bytes"),
-                            (good.replace("F32", "f32"), "not one of"), (good.replace("F32", "F3\\u0000"), "\\u0000"), (good.replace("F32", ""), "dtype ''"),
-                            (good + ',"dtype":"F32"', "duplicate object key"), (good.replace("[2]", "[" + "[" * 30 + "2" + "]" * 30 + "]"), "axis 0"),
-                            (good.replace("[2]", "[" + "[" * 40 + "]" * 40 + "]"), "deeper"), (good.replace("[2]", "[2" + ",1" * 3000 + "]"), "at most 4096"),
+                            (good.replace("[0,8]", "[-8,0]"), "two whole"),
+                            (good.replace("[0,8]", "[0,9223372036854775807]"), "only 8 bytes"),
+                            (good.replace("F32", "f32"), "not one of"), (good.replace("F32", "F3\\u0000"), "\\u0000"),
+                            (good.replace("F32", ""), "dtype ''"),
+                            (good + ',"dtype":"F32"', "duplicate object key"),
+                            (good.replace("[2]", "[" + "[" * 30 + "2" + "]" * 30 + "]"), "axis 0"),
+                            (good.replace("[2]", "[" + "[" * 40 + "]" * 40 + "]"), "deeper"),
+                            (good.replace("[2]", "[2" + ",1" * 3000 + "]"), "at most 4096"),
                             (good.replace("[2]", "[2"), "ends where"), (good[:-1], "ends where")):
             with self.subTest(wrong[:60]):
                 self.refuse_header('{"t":{%s}}' % wrong, says=says)
 
     def test_headers(self):
         good = '{"t":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
-        for header, says in ((" " + good, "begin with '{'"), (good + "x", "'x'"), (good[:-1], "ends where"), (good + "{}", "'{'"), ("[]", "'{'"),
+        for header, says in ((" " + good, "begin with '{'"), (good + "x", "'x'"), (good[:-1], "ends where"), (good + "{}", "'{'"),
+                             ("[]", "'{'"),
                              (good.replace('"t"', "t"), "a key"), (good.replace("}}", "},}"), "a key"), (good[:-1] + "," + good[1:], "'t'"),
-                             ('{"t":1}', "no object"), ('{"t":null}', "no object"), ('{"t":"x"}', "no object"), ('{"t":}', "expected"), ("{", "ends"),
-                             ('{"t', "end of a string"), ('{"t\\', "end of a string"), (b'{"\xff":1}', "unable to decode"), ('{"\\ud800":1}', "invalid Unicode"),
+                             ('{"t":1}', "no object"), ('{"t":null}', "no object"), ('{"t":"x"}', "no object"), ('{"t":}', "expected"),
+                             ("{", "ends"),
+                             ('{"t', "end of a string"), ('{"t\\', "end of a string"), (b'{"\xff":1}', "unable to decode"),
+                             ('{"\\ud800":1}', "invalid Unicode"),
                              ('{"a\\u0000b":1}', "\\u0000"), (b'{"a\0b":1}', "control character"), (good.replace("{", "{\x0b", 1), "a key"),
                              ('{"__metadata__":{"a":1}}', "no string"), ('{"__metadata__":{"a":"1","\\u0061":"2"}}', "'a' twice"),
-                             ('{"__metadata__":[]}', "'{'"), ('{"__metadata__":{},"__metadata__":{}}', "__metadata__ twice"), (b"{" * 9, "a key"),
+                             ('{"__metadata__":[]}', "'{'"), ('{"__metadata__":{},"__metadata__":{}}', "__metadata__ twice"),
+                             (b"{" * 9, "a key"),
                              ('{"a":' * 100, "deeper"), ('{"\x1b[2J":{}}', "control"), (good.replace("t", "\\u001b"), None)):
             with self.subTest(header[:60]):
                 if says is not None:
@@ -284,7 +310,8 @@ class Shards(FileTest):
     def test_accepted(self):
         self.shard("m-1.safetensors", "a", "c")
         self.shard("m-2.safetensors", "b", "unused")
-        path = self.index('{"metadata": {"total_size": 12}, "weight_map": {"c": "m-1.safetensors", "b": "m-2.safetensors", "a": "m-1.safetensors"}}')
+        weight_map = '{"c": "m-1.safetensors", "b": "m-2.safetensors", "a": "m-1.safetensors"}'
+        path = self.index('{"metadata": {"total_size": 12}, "weight_map": %s}' % weight_map)
         self.assertEqual(self.accept(path), b"'c' f32 [1]\n'b' f32 [1]\n'a' f32 [1]\n")
         self.assertEqual({k: v.tolist() for k, v in self.arrays(path).items()}, {"c": [1], "b": [0], "a": [0]})
 
@@ -294,15 +321,21 @@ class Shards(FileTest):
         (self.folder / "sub").mkdir()
         for weight_map, says, status in (
                 ('{"b": "m.safetensors"}', "tensor 'b' is not in its shard 'm.safetensors'", FORMAT),
-                ('{"a": "x.safetensors"}', "x.safetensors: cannot open: No such file", 6), ('{"a": "broken.safetensors"}', "broken.safetensors: ", FORMAT),
-                ('{"a": "../m.safetensors"}', "same folder", FORMAT), ('{"a": "/etc/passwd"}', "same folder", FORMAT), ('{"a": "m.npy"}', "same folder", FORMAT),
-                ('{"a": "sub/m.safetensors"}', "same folder", FORMAT), ('{"a": ".safetensors"}', "same folder", FORMAT), ('{"a": ""}', "same folder", FORMAT),
-                ('{"a": "..\\\\m.safetensors"}', "same folder", FORMAT), ('{"a": 1}', "no string", FORMAT), ('{"a": "%s"}' % ("m" * 5000), "too long", FORMAT),
-                ('{"a": "m.safetensors", "a": "m.safetensors"}', "two arrays are called 'a'", FORMAT), ("[]", "'{'", FORMAT), ('"m"', "'{'", FORMAT)):
+                ('{"a": "x.safetensors"}', "x.safetensors: cannot open: No such file", 6),
+                ('{"a": "broken.safetensors"}', "broken.safetensors: ", FORMAT),
+                ('{"a": "../m.safetensors"}', "same folder", FORMAT), ('{"a": "/etc/passwd"}', "same folder", FORMAT),
+                ('{"a": "m.npy"}', "same folder", FORMAT),
+                ('{"a": "sub/m.safetensors"}', "same folder", FORMAT), ('{"a": ".safetensors"}', "same folder", FORMAT),
+                ('{"a": ""}', "same folder", FORMAT),
+                ('{"a": "..\\\\m.safetensors"}', "same folder", FORMAT), ('{"a": 1}', "no string", FORMAT),
+                ('{"a": "%s"}' % ("m" * 5000), "too long", FORMAT),
+                ('{"a": "m.safetensors", "a": "m.safetensors"}', "two arrays are called 'a'", FORMAT), ("[]", "'{'", FORMAT),
+                ('"m"', "'{'", FORMAT)):
             with self.subTest(weight_map[:60]):
                 sentence = self.refuse(self.index('{"weight_map": %s}' % weight_map), says=says)
                 self.assertEqual(int(sentence.split()[0]), status)
-        for text in ("", "{}", "[]", '{"weight_map": {}} x', '{"weight_map": {}, "weight_map": {}}', '{"metadata": }', '{"weight_map"', "{" * 100,
+        for text in ("", "{}", "[]", '{"weight_map": {}} x', '{"weight_map": {}, "weight_map": {}}', '{"metadata": }', '{"weight_map"',
+                     "{" * 100,
                      '{"%s": 1}' % ("k" * 100), '{"m": ' + "[" * 100 + "]" * 100 + ', "weight_map": {}}'):
             with self.subTest(text[:40]):
                 self.refuse(self.index(text), says="m.safetensors.index.json", status=FORMAT)

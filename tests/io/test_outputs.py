@@ -89,7 +89,8 @@ class Outputs(FileTest):
         for outputs in (["a.npy"], ["b.npz"], ["a.safetensors", "b.npz"], ["c.csv"]):
             with self.subTest(outputs):
                 names = ["array"] if outputs[0] != "c.csv" else None
-                self.refuse(self.folder / "in.npy", *[self.folder / name for name in outputs], says="cannot write: File too large", status=6,
+                self.refuse(self.folder / "in.npy", *[self.folder / name for name in outputs], says="cannot write: File too large",
+                            status=6,
                             preexec=limit)
                 self.assertEqual(self.names(), ["b.npz", "in.npy"], names)
                 self.assertEqual((self.folder / "b.npz").read_bytes(), OLD)
@@ -99,7 +100,8 @@ class Outputs(FileTest):
         for name in ("/dev/null", "/dev/zero"):
             self.accept(self.folder / "in.npy", name, name, self.folder / "b.npy")
             self.assertTrue(stat.S_ISCHR(os.stat(name).st_mode))
-        self.refuse(self.folder / "in.npy", self.folder / "a.npy", "/dev/full", says="/dev/full: cannot write: No space left on device", status=6)
+        self.refuse(self.folder / "in.npy", self.folder / "a.npy", "/dev/full", says="/dev/full: cannot write: No space left on device",
+                    status=6)
         self.assertEqual((self.folder / "a.npy").read_bytes(), OLD)
         self.assertEqual(self.names(), ["a.npy", "b.npy", "in.npy"])
 
@@ -112,7 +114,8 @@ class Outputs(FileTest):
             self.assertEqual(done.returncode, 0)
             self.assertTrue(self.saved("redirected.npy"))
         with open("/dev/full", "wb") as full:
-            done = subprocess.run([IO_COPY, self.folder / "in.npy", "-", self.folder / "b.npy"], stdout=full, stderr=subprocess.PIPE, check=False)
+            done = subprocess.run([IO_COPY, self.folder / "in.npy", "-", self.folder / "b.npy"], stdout=full, stderr=subprocess.PIPE,
+                                  check=False)
         self.assertEqual((done.returncode, done.stderr), (2, b"6 standard output: cannot write: No space left on device\n"))
         self.assertFalse((self.folder / "b.npy").exists())
         self.refuse(self.folder / "in.npy", "-", "/dev/stdout", says="same file", status=1)
@@ -148,9 +151,11 @@ class Outputs(FileTest):
         (self.folder / "link.npy").symlink_to("a.npy")
         (self.folder / "folder").mkdir()
         (self.folder / "folder" / "here").symlink_to("..")
-        for first, second in (("a.npy", "a.npy"), ("a.npy", "./a.npy"), ("a.npy", "folder/../a.npy"), ("link.npy", "a.npy"), ("folder/here/a.npy", "a.npy")):
+        for first, second in (("a.npy", "a.npy"), ("a.npy", "./a.npy"), ("a.npy", "folder/../a.npy"), ("link.npy", "a.npy"),
+                              ("folder/here/a.npy", "a.npy")):
             with self.subTest(second):
-                self.refuse(self.folder / "in.npy", self.folder / first, f"{self.folder}/{second}", says="is the same file as the output", status=1)
+                self.refuse(self.folder / "in.npy", self.folder / first, f"{self.folder}/{second}", says="is the same file as the output",
+                            status=1)
         self.assertEqual(self.names(), ["folder", "in.npy", "link.npy"])
 
     def test_an_output_may_replace_the_input(self):

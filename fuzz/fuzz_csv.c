@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "fuzz_file.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_file(ATTN_FORMAT_CSV, "fuzz.csv", data, size);
+    return 0;
+}
