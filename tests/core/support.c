@@ -76,6 +76,10 @@ int64_t test_count(int64_t otherwise) {
     return s ? strtoll(s, NULL, 10) : otherwise;
 }
 
+bool test_is_short(void) {
+    return test_count(20000) < 20000;
+}
+
 /* --------------------------------------------------------------- elements ---- */
 
 bool is_float_dtype(attn_dtype t) {

@@ -33,6 +33,8 @@ bool rng_chance(rng *r, double p);
 /* ATTN_TEST_SEED (default 1) and ATTN_TEST_COUNT (default given); an argument overrides neither. */
 uint64_t test_seed(void);
 int64_t test_count(int64_t otherwise);
+/* ATTN_TEST_COUNT asks for fewer than the full 20000: an emulated CPU or an instrumented build. Tests of a fixed size do less then. */
+bool test_is_short(void);
 
 bool is_float_dtype(attn_dtype t);
 /* x rounded to nearest even in dtype t, as a double. */

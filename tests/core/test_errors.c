@@ -236,7 +236,7 @@ static void success_clears_the_sentence(void **state) {
     args x;
     make_args(&x);
     assert_int_equal(attn_sdpa(ctx, &x.out, NULL, &x.k, &x.v, &x.o), ATTN_E_ARG);
-    assert_string_not_equal(attn_ctx_error(ctx), "");
+    assert_true(attn_ctx_error(ctx)[0] != 0);
     assert_ok(ctx, attn_sdpa(ctx, &x.out, &x.q, &x.k, &x.v, &x.o));
     assert_string_equal(attn_ctx_error(ctx), "");
     assert_int_equal(attn_sdpa(NULL, &x.out, &x.q, &x.k, &x.v, &x.o), ATTN_E_ARG);

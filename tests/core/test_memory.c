@@ -57,7 +57,7 @@ static size_t bytes_of(int64_t L, uint32_t threads) {
 
 static void memory_does_not_grow_with_the_length(void **state) {
     (void)state;
-    const int64_t L = test_count(20000) < 20000 ? 6000 : 30000; /* an emulated CPU takes the lesser */
+    const int64_t L = test_is_short() ? 6000 : 30000;
     const size_t few = bytes_of(3000, 2), many = bytes_of(L, 2), single = bytes_of(L, 1);
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
