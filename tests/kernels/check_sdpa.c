@@ -7,10 +7,11 @@
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* What the data is made of. HIDING: most keys are hidden by -inf and false. POISON_*: one NaN or infinity in Q, K or V. */
-enum data { NORMAL, LARGE, EQUAL, HIDING, DENORMAL, ZEROS, POISON_Q, POISON_K, POISON_V, DATA_KINDS };
-static const char *const data_name[] = { "normal",   "large logits", "all equal",    "hiding",      "denormal",
-                                         "zeros",    "poison in q",  "poison in k",  "poison in v" };
+/* What the data is made of. HIDING: most keys are hidden by -inf and false. POISON_Q, _K, _V: one NaN or infinity there. POISON: NaNs of
+   different bits in K and V, or a column of K is infinite, so that rows have nothing but infinite scores. */
+enum data { NORMAL, LARGE, EQUAL, HIDING, DENORMAL, ZEROS, POISON_Q, POISON_K, POISON_V, POISON, DATA_KINDS };
+static const char *const data_name[] = { "normal", "large logits", "all equal",   "hiding",      "denormal",
+                                         "zeros",  "poison in q",  "poison in k", "poison in v", "poison" };
 
 /* A job and the same problem in the words of the reference. */
 typedef struct sdpa_case {
@@ -65,17 +66,17 @@ static void choose_shape(sdpa_case *x)
 static double any_number(sdpa_case *x, double size)
 {
     rng *r = &x->h->random;
-    const double denormal = x->h->real == ATTN_F64 ? 1e-310 : 1e-41;
+    const double denormal = x->h->real == ATTN_F64 ? 1e-310 : 1e-41, least = x->h->real == ATTN_F64 ? 0x1p-1074 : 0x1p-149;
     switch (x->data) {
     case EQUAL: return 0.75;
     case LARGE: return size * rng_normal(r);
-    case DENORMAL: return denormal * rng_normal(r);
+    case DENORMAL: return size == 0 ? least * (double)rng_int(r, -1, 1) : denormal * rng_normal(r);
     case ZEROS: return rng_chance(r, 0.5) ? 0. : -0.;
     default: return rng_normal(r);
     }
 }
 
-/* Fills an array with numbers, or for `size` 0 with what the data makes of a number times that. */
+/* size: of the numbers where logits shall be large; 0 = values, of which denormal ones are so small that their products vanish. */
 static void fill(sdpa_case *x, const array *a, double size)
 {
     const attn_tensor t = tensor_of_array(a);
@@ -85,13 +86,25 @@ static void fill(sdpa_case *x, const array *a, double size)
                 set_element(&t, 0, h, p, c, any_number(x, size));
 }
 
-static void poison(sdpa_case *x, const array *a)
+static void poison(sdpa_case *x, const array *a, double with)
 {
     const attn_tensor t = tensor_of_array(a);
     rng *r = &x->h->random;
     if (a->heads && a->positions && a->columns)
-        set_element(&t, 0, rng_int(r, 0, a->heads - 1), rng_int(r, 0, a->positions - 1), rng_int(r, 0, a->columns - 1),
-                    rng_chance(r, 0.5) ? (double)NAN : (double)INFINITY);
+        set_element(&t, 0, rng_int(r, 0, a->heads - 1), rng_int(r, 0, a->positions - 1), rng_int(r, 0, a->columns - 1), with);
+}
+
+static void poison_much(sdpa_case *x, const array *k, const array *v)
+{
+    rng *r = &x->h->random;
+    const attn_tensor keys = tensor_of_array(k);
+    const bool is_column = rng_chance(r, 0.5);
+    for (int64_t i = 0; is_column && i < k->positions; i++)
+        set_element(&keys, 0, 0, i, 0, INFINITY);
+    for (int i = 0; !is_column && i < 4; i++) {
+        poison(x, k, copysign((double)NAN, i % 2 ? 1 : -1));
+        poison(x, v, copysign((double)NAN, i % 2 ? -1 : 1));
+    }
 }
 
 static attn_dtype any_float(sdpa_case *x)
@@ -110,9 +123,11 @@ static void make_inputs(sdpa_case *x)
     array *v = new_array(h, "v", any_float(x), j->n_keys, 1, j->value_dim);
     fill(x, q, 9);
     fill(x, k, 9);
-    fill(x, v, 1);
-    if (x->data >= POISON_Q)
-        poison(x, x->data == POISON_Q ? q : x->data == POISON_K ? k : v);
+    fill(x, v, x->data == DENORMAL ? 0 : 1);
+    if (x->data == POISON)
+        poison_much(x, k, v);
+    else if (x->data >= POISON_Q)
+        poison(x, x->data == POISON_Q ? q : x->data == POISON_K ? k : v, (double[]){ NAN, INFINITY }[rng_int(&h->random, 0, 1)]);
     j->q = q->rows;
     j->k = k->rows;
     j->v = v->rows;
