@@ -69,26 +69,26 @@ static int print_text(const measured *m, const attn_info *info)
 
 static int print_json(const measured *m, const attn_info *info)
 {
-    json j = json_begin_document("bench");
-    json_string(&j, "suite", "prefill");
-    json_begin(&j, "results", '[');
-    json_begin(&j, NULL, '{');
-    json_string(&j, "name", "prefill");
-    json_string(&j, "dtype", "f32");
-    json_int(&j, "heads", HEADS);
-    json_int(&j, "length", LENGTH);
-    json_int(&j, "head_dim", HEAD_DIM);
-    json_string(&j, "path", info->path);
-    json_string(&j, "isa", info->isa);
-    json_int(&j, "threads", info->threads);
-    json_int(&j, "samples", SAMPLES);
-    json_number(&j, "seconds", m->seconds, ATTN_F32);
-    json_number(&j, "gflops", m->gflops, ATTN_F32);
-    json_number(&j, "peak_gflops", m->peak, ATTN_F32);
-    json_number(&j, "share", m->gflops / m->peak, ATTN_F32);
-    json_end(&j, '}');
-    json_end(&j, ']');
-    return json_end_document(&j);
+    json_writer j = jw_begin_document("bench");
+    jw_string(&j, "suite", "prefill");
+    jw_begin(&j, "results", '[');
+    jw_begin(&j, NULL, '{');
+    jw_string(&j, "name", "prefill");
+    jw_string(&j, "dtype", "f32");
+    jw_int(&j, "heads", HEADS);
+    jw_int(&j, "length", LENGTH);
+    jw_int(&j, "head_dim", HEAD_DIM);
+    jw_string(&j, "path", info->path);
+    jw_string(&j, "isa", info->isa);
+    jw_int(&j, "threads", info->threads);
+    jw_int(&j, "samples", SAMPLES);
+    jw_number(&j, "seconds", m->seconds, ATTN_F32);
+    jw_number(&j, "gflops", m->gflops, ATTN_F32);
+    jw_number(&j, "peak_gflops", m->peak, ATTN_F32);
+    jw_number(&j, "share", m->gflops / m->peak, ATTN_F32);
+    jw_end(&j, '}');
+    jw_end(&j, ']');
+    return jw_end_document(&j);
 }
 
 int cmd_bench(const options *o)

@@ -47,31 +47,31 @@ static int print_text(const attn_info *info, const char *cpu)
     return finish_stdout();
 }
 
-static void json_list(json *j, const char *key, const char *const *words, size_t count)
+static void jw_list(json_writer *j, const char *key, const char *const *words, size_t count)
 {
-    json_begin(j, key, '[');
+    jw_begin(j, key, '[');
     for (size_t i = 0; i < count; i++)
-        json_string(j, NULL, words[i]);
-    json_end(j, ']');
+        jw_string(j, NULL, words[i]);
+    jw_end(j, ']');
 }
 
 static int print_json(const attn_info *info, const char *cpu)
 {
-    json j = json_begin_document("info");
-    json_string(&j, "cpu", cpu);
-    json_string(&j, "isa", info->isa);
-    json_begin(&j, "levels", '[');
+    json_writer j = jw_begin_document("info");
+    jw_string(&j, "cpu", cpu);
+    jw_string(&j, "isa", info->isa);
+    jw_begin(&j, "levels", '[');
     for (int i = 0; attn_isa_name(i); i++) {
-        json_begin(&j, NULL, '{');
-        json_string(&j, "isa", attn_isa_name(i));
-        json_bool(&j, "usable", attn_isa_usable(attn_isa_name(i)));
-        json_end(&j, '}');
+        jw_begin(&j, NULL, '{');
+        jw_string(&j, "isa", attn_isa_name(i));
+        jw_bool(&j, "usable", attn_isa_usable(attn_isa_name(i)));
+        jw_end(&j, '}');
     }
-    json_end(&j, ']');
-    json_int(&j, "threads", info->threads);
-    json_list(&j, "dtypes", dtypes, sizeof dtypes / sizeof dtypes[0]);
-    json_list(&j, "formats", formats, sizeof formats / sizeof formats[0]);
-    return json_end_document(&j);
+    jw_end(&j, ']');
+    jw_int(&j, "threads", info->threads);
+    jw_list(&j, "dtypes", dtypes, sizeof dtypes / sizeof dtypes[0]);
+    jw_list(&j, "formats", formats, sizeof formats / sizeof formats[0]);
+    return jw_end_document(&j);
 }
 
 int cmd_info(const options *o)

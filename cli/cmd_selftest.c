@@ -184,18 +184,18 @@ static void print_level(const level *l)
                l->share, l->error);
 }
 
-static void print_json(json *j, const level *l)
+static void print_json(json_writer *j, const level *l)
 {
-    json_begin(j, NULL, '{');
-    json_string(j, "isa", l->isa);
-    json_bool(j, "usable", l->usable);
+    jw_begin(j, NULL, '{');
+    jw_string(j, "isa", l->isa);
+    jw_bool(j, "usable", l->usable);
     if (l->usable) {
-        json_int(j, "cases", CASES);
-        json_int(j, "failed", l->failed);
-        json_number(j, "worst_share_of_bound", l->share, ATTN_F32);
-        json_number(j, "worst_f32_error", l->error, ATTN_F32);
+        jw_int(j, "cases", CASES);
+        jw_int(j, "failed", l->failed);
+        jw_number(j, "worst_share_of_bound", l->share, ATTN_F32);
+        jw_number(j, "worst_f32_error", l->error, ATTN_F32);
     }
-    json_end(j, '}');
+    jw_end(j, '}');
 }
 
 int cmd_selftest(const options *o)
@@ -219,13 +219,13 @@ int cmd_selftest(const options *o)
         return status;
     }
     if (opt_given(o, OPT_JSON)) {
-        json j = json_begin_document("selftest");
-        json_bool(&j, "ok", failed == 0);
-        json_begin(&j, "levels", '[');
+        json_writer j = jw_begin_document("selftest");
+        jw_bool(&j, "ok", failed == 0);
+        jw_begin(&j, "levels", '[');
         for (int i = 0; i < count; i++)
             print_json(&j, &levels[i]);
-        json_end(&j, ']');
-        const int status = json_end_document(&j);
+        jw_end(&j, ']');
+        const int status = jw_end_document(&j);
         return status ? status : failed ? EXIT_DIFFERS : EXIT_DONE;
     }
     for (int i = 0; i < count; i++)

@@ -30,24 +30,24 @@ static int show_array(const options *o, attn_file *f, size_t i, int round)
 static int show_json(attn_file *f)
 {
     char sentence[SENTENCE];
-    json j = json_begin_document("show");
-    json_begin(&j, "arrays", '{');
+    json_writer j = jw_begin_document("show");
+    jw_begin(&j, "arrays", '{');
     for (size_t i = 0; i < attn_file_count(f); i++) {
         attn_tensor t;
         const attn_array_info info = attn_file_info(f, i);
         if (info.dtype && info.ndim <= ATTN_MAX_DIMS) {
             if (attn_file_tensor(f, i, &t, sentence, sizeof sentence) != ATTN_OK)
                 return trouble("%s", sentence);
-            json_array(&j, info.name, NULL, &t, NULL);
+            jw_array(&j, info.name, NULL, &t, NULL);
             continue;
         }
-        json_begin(&j, info.name, '{');
-        json_string(&j, "dtype", info.dtype_name);
-        json_shape(&j, "shape", info.ndim, info.shape);
-        json_end(&j, '}');
+        jw_begin(&j, info.name, '{');
+        jw_string(&j, "dtype", info.dtype_name);
+        jw_shape(&j, "shape", info.ndim, info.shape);
+        jw_end(&j, '}');
     }
-    json_end(&j, '}');
-    return json_end_document(&j);
+    jw_end(&j, '}');
+    return jw_end_document(&j);
 }
 
 int cmd_show(const options *o)

@@ -218,36 +218,36 @@ static void print_row(const explanation *e, const row_numbers *r, int64_t j)
 
 static int print_json(const explanation *e, const row_numbers *r, int64_t key)
 {
-    json j = json_begin_document(e->s->o->verb->name);
-    json_begin(&j, "cell", '{');
-    json_int(&j, "batch", r->b);
-    json_int(&j, "head", r->h);
-    json_int(&j, "row", r->i);
+    json_writer j = jw_begin_document(e->s->o->verb->name);
+    jw_begin(&j, "cell", '{');
+    jw_int(&j, "batch", r->b);
+    jw_int(&j, "head", r->h);
+    jw_int(&j, "row", r->i);
     if (key >= 0)
-        json_int(&j, "key", key);
-    json_int(&j, "kv_head", r->row.kv_head);
-    json_int(&j, "position", r->row.position);
-    json_int(&j, "visible", r->row.visible);
-    json_number(&j, "scale", r->row.scale, ATTN_F64);
-    json_number(&j, "row_max", r->row.row_max, e->z->dtype);
-    json_number(&j, "lse", r->row.lse, e->z->dtype);
-    json_number(&j, "entropy", r->row.entropy, e->z->dtype);
-    json_end(&j, '}');
-    json_begin(&j, "stages", '{');
+        jw_int(&j, "key", key);
+    jw_int(&j, "kv_head", r->row.kv_head);
+    jw_int(&j, "position", r->row.position);
+    jw_int(&j, "visible", r->row.visible);
+    jw_number(&j, "scale", r->row.scale, ATTN_F64);
+    jw_number(&j, "row_max", r->row.row_max, e->z->dtype);
+    jw_number(&j, "lse", r->row.lse, e->z->dtype);
+    jw_number(&j, "entropy", r->row.entropy, e->z->dtype);
+    jw_end(&j, '}');
+    jw_begin(&j, "stages", '{');
     for (int k = 0; k < STAGE_COUNT; k++)
-        json_numbers(&j, explain_stage_name[k], r->stage[k], e->z->Lk, e->z->dtype);
-    json_numbers(&j, "output", r->output, e->z->d_v, e->z->dtype);
-    json_end(&j, '}');
-    json_begin(&j, "hidden", '[');
+        jw_numbers(&j, explain_stage_name[k], r->stage[k], e->z->Lk, e->z->dtype);
+    jw_numbers(&j, "output", r->output, e->z->d_v, e->z->dtype);
+    jw_end(&j, '}');
+    jw_begin(&j, "hidden", '[');
     for (int64_t k = 0; k < e->z->Lk; k++) {
-        json_begin(&j, NULL, '[');
+        jw_begin(&j, NULL, '[');
         for (int bit = 0; bit < HIDDEN_BITS; bit++)
             if (r->hidden[k] >> bit & 1)
-                json_string(&j, NULL, explain_hidden_name[bit]);
-        json_end(&j, ']');
+                jw_string(&j, NULL, explain_hidden_name[bit]);
+        jw_end(&j, ']');
     }
-    json_end(&j, ']');
-    return json_end_document(&j);
+    jw_end(&j, ']');
+    return jw_end_document(&j);
 }
 
 int explain_cell(const explanation *e, const char *text)

@@ -48,25 +48,25 @@ int explain_print_json(const explanation *e, const results *r)
 {
     const attn_info info = attn_ctx_info(e->s->ctx);
     row_numbers first = {.b = 0};
-    json j = json_begin_document(e->s->o->verb->name);
-    json_begin(&j, "run", '{');
-    json_string(&j, "path", info.path);
-    json_string(&j, "isa", info.isa);
-    json_int(&j, "threads", info.threads);
-    json_end(&j, '}');
+    json_writer j = jw_begin_document(e->s->o->verb->name);
+    jw_begin(&j, "run", '{');
+    jw_string(&j, "path", info.path);
+    jw_string(&j, "isa", info.isa);
+    jw_int(&j, "threads", info.threads);
+    jw_end(&j, '}');
     if (e->z->B && e->z->H && e->z->Lq && row_collect(e, 0, 0, 0, &first) == EXIT_DONE)
-        json_number(&j, "scale", first.row.scale, ATTN_F64);
+        jw_number(&j, "scale", first.row.scale, ATTN_F64);
     row_free(&first);
     if (e->row_names || e->key_names) {
         const int64_t count = e->row_names ? e->z->Lq : e->z->Lk;
-        json_begin(&j, "tokens", '[');
+        jw_begin(&j, "tokens", '[');
         for (int64_t i = 0; i < count; i++)
-            json_string(&j, NULL, (e->row_names ? e->row_names : e->key_names)[i]);
-        json_end(&j, ']');
+            jw_string(&j, NULL, (e->row_names ? e->row_names : e->key_names)[i]);
+        jw_end(&j, ']');
     }
-    json_begin(&j, "stages", '{');
+    jw_begin(&j, "stages", '{');
     for (int i = 0; i < r->count; i++)
-        json_array(&j, r->item[i].name, formula_of(e, r->item[i].name), &r->item[i].tensor, NULL);
-    json_end(&j, '}');
-    return json_end_document(&j);
+        jw_array(&j, r->item[i].name, formula_of(e, r->item[i].name), &r->item[i].tensor, NULL);
+    jw_end(&j, '}');
+    return jw_end_document(&j);
 }

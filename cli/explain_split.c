@@ -101,15 +101,15 @@ static int print_text(const explanation *e, const attn_tensor *x, const attn_ten
 
 static int print_json(int64_t H, const attn_tensor *x, const attn_tensor *pieces, const attn_tensor *heads)
 {
-    json j = json_begin_document("explain split");
-    json_int(&j, "heads", H);
-    json_begin(&j, "stages", '{');
-    json_array(&j, "x", NULL, x, NULL);
-    json_array(&j, "pieces", "x reshaped to (L,H,d)", pieces, NULL);
-    json_array(&j, "heads", "pieces transposed to (H,L,d)", heads, NULL);
-    json_array(&j, "joined", "heads transposed back and reshaped to (L,H*d)", x, NULL);
-    json_end(&j, '}');
-    return json_end_document(&j);
+    json_writer j = jw_begin_document("explain split");
+    jw_int(&j, "heads", H);
+    jw_begin(&j, "stages", '{');
+    jw_array(&j, "x", NULL, x, NULL);
+    jw_array(&j, "pieces", "x reshaped to (L,H,d)", pieces, NULL);
+    jw_array(&j, "heads", "pieces transposed to (H,L,d)", heads, NULL);
+    jw_array(&j, "joined", "heads transposed back and reshaped to (L,H*d)", x, NULL);
+    jw_end(&j, '}');
+    return jw_end_document(&j);
 }
 
 int explain_split(const options *o)

@@ -20,7 +20,7 @@ static void print_string(FILE *f, const char *s)
     fputc('"', f);
 }
 
-static void start(json *j, const char *key)
+static void start(json_writer *j, const char *key)
 {
     fprintf(j->f, "%s\n%*s", j->comma ? "," : "", 2 * j->depth, "");
     if (key) {
@@ -30,7 +30,7 @@ static void start(json *j, const char *key)
     j->comma = true;
 }
 
-void json_begin(json *j, const char *key, char bracket)
+void jw_begin(json_writer *j, const char *key, char bracket)
 {
     start(j, key);
     fputc(bracket, j->f);
@@ -38,7 +38,7 @@ void json_begin(json *j, const char *key, char bracket)
     j->comma = false;
 }
 
-void json_end(json *j, char bracket)
+void jw_end(json_writer *j, char bracket)
 {
     j->depth--;
     if (j->comma)
@@ -47,24 +47,24 @@ void json_end(json *j, char bracket)
     j->comma = true;
 }
 
-json json_begin_document(const char *command)
+json_writer jw_begin_document(const char *command)
 {
-    json j = {.f = stdout, .depth = 1};
+    json_writer j = {.f = stdout, .depth = 1};
     fputc('{', j.f);
-    json_int(&j, "schema", 1);
-    json_string(&j, "command", command);
-    json_string(&j, "version", attn_version());
+    jw_int(&j, "schema", 1);
+    jw_string(&j, "command", command);
+    jw_string(&j, "version", attn_version());
     return j;
 }
 
-int json_end_document(json *j)
+int jw_end_document(json_writer *j)
 {
-    json_end(j, '}');
+    jw_end(j, '}');
     fputc('\n', j->f);
     return finish_stdout();
 }
 
-void json_string(json *j, const char *key, const char *value)
+void jw_string(json_writer *j, const char *key, const char *value)
 {
     start(j, key);
     if (value)
@@ -73,13 +73,13 @@ void json_string(json *j, const char *key, const char *value)
         fputs("null", j->f);
 }
 
-void json_int(json *j, const char *key, int64_t value)
+void jw_int(json_writer *j, const char *key, int64_t value)
 {
     start(j, key);
     fprintf(j->f, "%lld", (long long)value);
 }
 
-void json_bool(json *j, const char *key, bool value)
+void jw_bool(json_writer *j, const char *key, bool value)
 {
     start(j, key);
     fputs(value ? "true" : "false", j->f);
@@ -93,13 +93,13 @@ static void print_number(FILE *f, double value, attn_dtype dtype)
         fprintf(f, dtype == ATTN_F64 ? "%.17g" : "%.9g", value);
 }
 
-void json_number(json *j, const char *key, double value, attn_dtype dtype)
+void jw_number(json_writer *j, const char *key, double value, attn_dtype dtype)
 {
     start(j, key);
     print_number(j->f, value, dtype);
 }
 
-void json_shape(json *j, const char *key, int32_t ndim, const int64_t *shape)
+void jw_shape(json_writer *j, const char *key, int32_t ndim, const int64_t *shape)
 {
     start(j, key);
     fputc('[', j->f);
@@ -108,7 +108,7 @@ void json_shape(json *j, const char *key, int32_t ndim, const int64_t *shape)
     fputc(']', j->f);
 }
 
-void json_numbers(json *j, const char *key, const double *values, int64_t count, attn_dtype dtype)
+void jw_numbers(json_writer *j, const char *key, const double *values, int64_t count, attn_dtype dtype)
 {
     start(j, key);
     for (int64_t i = 0; i < count; i++) {
@@ -130,7 +130,7 @@ static void print_element(FILE *f, const attn_tensor *t, const int64_t *index)
         fprintf(f, "%lld", (long long)tensor_integer(t, index));
 }
 
-static void print_axis(json *j, const attn_tensor *t, int32_t axis, int64_t *index)
+static void print_axis(json_writer *j, const attn_tensor *t, int32_t axis, int64_t *index)
 {
     if (axis == t->ndim) {
         print_element(j->f, t, index);
@@ -150,23 +150,23 @@ static void print_axis(json *j, const attn_tensor *t, int32_t axis, int64_t *ind
     fputc(']', j->f);
 }
 
-void json_values(json *j, const char *key, const attn_tensor *t)
+void jw_values(json_writer *j, const char *key, const attn_tensor *t)
 {
     int64_t index[ATTN_MAX_DIMS] = {0};
     start(j, key);
     print_axis(j, t, 0, index);
 }
 
-void json_array(json *j, const char *key, const char *formula, const attn_tensor *t, const char *file)
+void jw_array(json_writer *j, const char *key, const char *formula, const attn_tensor *t, const char *file)
 {
-    json_begin(j, key, '{');
+    jw_begin(j, key, '{');
     if (formula)
-        json_string(j, "formula", formula);
-    json_string(j, "dtype", attn_dtype_name(t->dtype));
-    json_shape(j, "shape", t->ndim, t->shape);
+        jw_string(j, "formula", formula);
+    jw_string(j, "dtype", attn_dtype_name(t->dtype));
+    jw_shape(j, "shape", t->ndim, t->shape);
     if (file)
-        json_string(j, "file", file);
+        jw_string(j, "file", file);
     else
-        json_values(j, "values", t);
-    json_end(j, '}');
+        jw_values(j, "values", t);
+    jw_end(j, '}');
 }

@@ -7,28 +7,28 @@
 
 #include <stdio.h>
 
-typedef struct json {
+typedef struct json_writer {
     FILE *f;
     int depth;
     bool comma; /* something stands before on this level */
-} json;
+} json_writer;
 
-/* `{"schema": 1, "command": command, "version": ...`; closed by json_end_document, which returns an exit code. */
-json json_begin_document(const char *command);
-int json_end_document(json *j);
+/* `{"schema": 1, "command": command, "version": ...`; closed by jw_end_document, which returns an exit code. */
+json_writer jw_begin_document(const char *command);
+int jw_end_document(json_writer *j);
 
 /* key NULL inside an array. */
-void json_begin(json *j, const char *key, char bracket);
-void json_end(json *j, char bracket);
-void json_string(json *j, const char *key, const char *value); /* NULL gives null */
-void json_int(json *j, const char *key, int64_t value);
-void json_bool(json *j, const char *key, bool value);
-void json_number(json *j, const char *key, double value, attn_dtype dtype);
-void json_shape(json *j, const char *key, int32_t ndim, const int64_t *shape);
+void jw_begin(json_writer *j, const char *key, char bracket);
+void jw_end(json_writer *j, char bracket);
+void jw_string(json_writer *j, const char *key, const char *value); /* NULL gives null */
+void jw_int(json_writer *j, const char *key, int64_t value);
+void jw_bool(json_writer *j, const char *key, bool value);
+void jw_number(json_writer *j, const char *key, double value, attn_dtype dtype);
+void jw_shape(json_writer *j, const char *key, int32_t ndim, const int64_t *shape);
 /* The numbers as nested arrays, the last axis on one line. */
-void json_values(json *j, const char *key, const attn_tensor *t);
+void jw_values(json_writer *j, const char *key, const attn_tensor *t);
 /* count numbers in one line. */
-void json_numbers(json *j, const char *key, const double *values, int64_t count, attn_dtype dtype);
+void jw_numbers(json_writer *j, const char *key, const double *values, int64_t count, attn_dtype dtype);
 /* An array as an object: dtype, shape, and its values, or the file that has them. `formula` may be NULL. */
-void json_array(json *j, const char *key, const char *formula, const attn_tensor *t, const char *file);
+void jw_array(json_writer *j, const char *key, const char *formula, const attn_tensor *t, const char *file);
 #endif

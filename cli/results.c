@@ -174,19 +174,19 @@ static void print_table(const result *item, int round)
 static int print_json(const results *r, const session *s)
 {
     const attn_info info = attn_ctx_info(s->ctx);
-    json j = json_begin_document(r->o->verb->name);
-    json_begin(&j, "run", '{');
-    json_string(&j, "path", info.path);
-    json_string(&j, "isa", info.isa);
-    json_int(&j, "threads", info.threads);
-    json_number(&j, "seconds", s->seconds, ATTN_F32);
-    json_end(&j, '}');
-    json_begin(&j, "arrays", '{');
+    json_writer j = jw_begin_document(r->o->verb->name);
+    jw_begin(&j, "run", '{');
+    jw_string(&j, "path", info.path);
+    jw_string(&j, "isa", info.isa);
+    jw_int(&j, "threads", info.threads);
+    jw_number(&j, "seconds", s->seconds, ATTN_F32);
+    jw_end(&j, '}');
+    jw_begin(&j, "arrays", '{');
     for (int i = 0; i < r->count; i++)
         if (results_find(r, r->item[i].name) == &r->item[i])
-            json_array(&j, r->item[i].name, NULL, &r->item[i].tensor, r->item[i].path);
-    json_end(&j, '}');
-    return json_end_document(&j);
+            jw_array(&j, r->item[i].name, NULL, &r->item[i].tensor, r->item[i].path);
+    jw_end(&j, '}');
+    return jw_end_document(&j);
 }
 
 int results_commit(results *r)
