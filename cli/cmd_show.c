@@ -23,7 +23,7 @@ static int show_array(const options *o, attn_file *f, size_t i, int round)
         return trouble("%s", sentence);
     if (t.dtype == ATTN_U16 && opt_given(o, OPT_IN_DTYPE))
         t.dtype = ATTN_BF16;
-    table_tensor(stdout, &t, round, 2);
+    table_tensor(stdout, &t, NULL, round, 2);
     return EXIT_DONE;
 }
 

@@ -211,7 +211,7 @@ static void print_row(const explanation *e, const row_numbers *r, int64_t j)
     printf("    lse = max + ln(sum of e^(x-max)%s) = %s\n", e->opts->sinks ? " and e^(sink-max)" : "", explain_number(b, e, 4, r->row.lse));
     const attn_tensor output = attn_tensor_of(r->output, ATTN_F64, 1, &e->z->d_v);
     explain_heading("weights V = output", "", explain_say(e->lang, r->row.visible ? W_OUTPUT : W_EMPTY_ROW));
-    table_tensor(stdout, &output, e->round, 4);
+    table_tensor(stdout, &output, NULL, e->round, 4);
     if (j >= 0)
         print_key(e, r, j);
 }

@@ -41,7 +41,7 @@ static void print_split(const whole *a)
         printf(explain_say(a->e.lang, W_SHARED_HEADS), (long long)(z->H / z->Hkv));
         putchar('\n');
     }
-    table_tensor(stdout, &a->e.t->q, a->e.round, 4);
+    table_tensor(stdout, &a->e.t->q, a->e.row_names, a->e.round, 4);
 }
 
 static void print_join(const whole *a)
@@ -55,7 +55,7 @@ static void print_join(const whole *a)
         snprintf(shapes, sizeof shapes, "(%lld,%lld) x (%lld,%lld) -> (%lld,%lld)", L, H * d, H * d, out, L, out);
         explain_heading(a->w.desc.b_o ? "concat W_O + b_O = output" : "concat W_O = output", shapes, explain_say(a->e.lang, W_PROJECT_OUT));
     }
-    table_tensor(stdout, a->out, a->e.round, 4);
+    table_tensor(stdout, a->out, a->e.row_names, a->e.round, 4);
 }
 
 static int print_text(const whole *a)

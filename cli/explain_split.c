@@ -50,16 +50,16 @@ static void print_heads(const explanation *e, const attn_tensor *x, const attn_t
     char from[SHAPE_TEXT], to[SHAPE_TEXT], shapes[2 * SHAPE_TEXT + 8], line[256];
     const int64_t H = heads->shape[heads->ndim - 3];
     print_heading(stdout, "X %s", tensor_shape_text(from, x));
-    table_tensor(stdout, x, e->round, 4);
+    table_tensor(stdout, x, e->row_names, e->round, 4);
 
     snprintf(shapes, sizeof shapes, "%s -> %s", from, tensor_shape_text(to, pieces));
     snprintf(line, sizeof line, explain_say(e->lang, W_RESHAPE), (long long)H);
     explain_heading("reshape", shapes, line);
-    table_tensor(stdout, pieces, e->round, 4);
+    table_tensor(stdout, pieces, NULL, e->round, 4);
 
     snprintf(shapes, sizeof shapes, "%s -> %s", to, tensor_shape_text(from, heads));
     explain_heading("transpose", shapes, explain_say(e->lang, W_TRANSPOSE));
-    table_tensor(stdout, heads, e->round, 4);
+    table_tensor(stdout, heads, e->row_names, e->round, 4);
 }
 
 /* What a reshape without the transpose would make of it: a common mistake, told apart by its numbers. */
@@ -95,7 +95,7 @@ static int print_text(const explanation *e, const attn_tensor *x, const attn_ten
     const attn_tensor back = tensor_swapped(heads, 2, 3); /* its rows are those of X: the last two axes are one again */
     attn_tensor joined = *x;
     joined.stride[x->ndim - 2] = back.stride[back.ndim - 3];
-    table_tensor(stdout, &joined, e->round, 4);
+    table_tensor(stdout, &joined, e->row_names, e->round, 4);
     return finish_stdout();
 }
 
@@ -131,6 +131,10 @@ int explain_split(const options *o)
         status = trouble("X is %s, and must be (L,width) or (B,L,width)", tensor_shape_text(shape, &x));
     if (!status && x.shape[x.ndim - 1] % H)
         status = refuse_heads("X", x.shape[x.ndim - 1], H);
+    if (!status && words.count && words.count != x.shape[x.ndim - 2])
+        status = trouble("--tokens has %lld words, and X has %lld rows; give one word for each", (long long)words.count,
+                         (long long)x.shape[x.ndim - 2]);
+    e.row_names = words.count ? words.word : NULL;
     if (!status) {
         const attn_tensor pieces = pieces_of(&x, H), heads = tensor_swapped(&pieces, 2, 3);
         status = opt_given(o, OPT_JSON) ? print_json(H, &x, &pieces, &heads) : print_text(&e, &x, &pieces, &heads);

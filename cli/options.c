@@ -130,13 +130,14 @@ static int check_operands(const options *o)
 {
     if (opt_given(o, OPT_HELP) || opt_given(o, OPT_VERSION))
         return EXIT_DONE;
-    if (o->operands < o->verb->min_operands || o->operands > o->verb->max_operands) {
-        const char *line_end = strchr(o->verb->synopsis, '\n');
-        const int length = line_end ? (int)(line_end - o->verb->synopsis) : (int)strlen(o->verb->synopsis);
-        return trouble("attn %s was given %d file%s, and takes: attn %.*s", o->verb->name, o->operands, o->operands == 1 ? "" : "s", length,
-                       o->verb->synopsis);
-    }
-    return EXIT_DONE;
+    if (o->operands >= o->verb->min_operands && o->operands <= o->verb->max_operands)
+        return EXIT_DONE;
+    const char *hint = "";
+    for (int id = 0; id < OPT_COUNT; id++) /* "--causal top-left" leaves a file called top-left */
+        if (o->operands > o->verb->max_operands && o->value[id] && !*o->value[id] && opt_table[id].arg)
+            hint = "; what --causal and --alibi take comes after =";
+    return trouble("attn %s was given %d file%s, and takes: attn %.*s%s", o->verb->name, o->operands, o->operands == 1 ? "" : "s",
+                   (int)strcspn(o->verb->synopsis, "\n"), o->verb->synopsis, hint);
 }
 
 int options_parse(options *o, const verb_desc *verb, int argc, char **argv)

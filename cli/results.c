@@ -168,7 +168,7 @@ static void print_table(const result *item, int round)
 {
     char shape[SHAPE_TEXT];
     print_heading(stdout, "%s %s %s", item->name, tensor_shape_text(shape, &item->tensor), attn_dtype_name(item->tensor.dtype));
-    table_tensor(stdout, &item->tensor, round, 2);
+    table_tensor(stdout, &item->tensor, NULL, round, 2);
 }
 
 static int print_json(const results *r, const session *s)

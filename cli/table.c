@@ -256,7 +256,7 @@ static void print_place(FILE *f, const attn_tensor *t, int64_t block, int indent
     fputs(":,:]\n", f);
 }
 
-void table_tensor(FILE *f, const attn_tensor *t, int round, int indent)
+void table_tensor(FILE *f, const attn_tensor *t, const char *const *row_names, int round, int indent)
 {
     enum { BLOCKS = 4 };
     int64_t blocks = 1, shown[BLOCKS + 1];
@@ -279,6 +279,7 @@ void table_tensor(FILE *f, const attn_tensor *t, int round, int indent)
                               .value = tensor_cell,
                               .word = tensor_word,
                               .data = &block,
+                              .row_names = row_names,
                               .round = round},
                     indent);
     }

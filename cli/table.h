@@ -39,8 +39,8 @@ int shown_places(int64_t n, int most, int64_t *shown);
 /* Rows are shortened beyond TABLE_ROWS, or TABLE_CELLS cells, to TABLE_EDGE at each end; columns to what fits the terminal. */
 void table_print(FILE *f, const matrix *m, int indent);
 
-/* The matrices of a tensor, each headed by its place in the leading axes ("[0,3]"), few of many. */
-void table_tensor(FILE *f, const attn_tensor *t, int round, int indent);
+/* The matrices of a tensor, each headed by its place in the leading axes ("[0,3,:,:]"), few of many; row_names may be NULL. */
+void table_tensor(FILE *f, const attn_tensor *t, const char *const *row_names, int round, int indent);
 
 /* Columns of the terminal at f, else of COLUMNS, else 80. */
 int terminal_columns(FILE *f);

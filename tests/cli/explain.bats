@@ -18,6 +18,7 @@ np.savez('qkv.npz', q=r.standard_normal((2, 4, 5, 8)).astype('f4'), k=r.standard
 
 @test "the split in English and Korean" {
     golden explain-split.txt attn explain split arange_4x8.npy --heads 2
+    golden explain-split-tokens.txt attn explain split arange_4x8.npy --heads 2 --tokens "I am a student"
     golden explain-split-ko.txt attn explain split arange_4x8.npy --heads 2 --lang ko
 }
 

@@ -58,6 +58,8 @@ two() { attn sdpa q.csv k.csv v.csv "$@"; }
     fails_with "attn sdpa was given 2 files, and takes three (Q K V), or one .npz or .safetensors file with q, k and v" \
         attn sdpa q.csv k.csv
     fails_with "attn sdpa was given too many files: e is one more than it takes" attn sdpa a b c d e
+    fails_with "attn sdpa was given 4 files, and takes: attn sdpa Q K V [-o OUT] [options]; what --causal and --alibi take comes after =" \
+        two --causal bottom-right
     fails_with "attn show was given 0 files, and takes: attn show FILE" attn show
     fails_with "attn mha was given 1 file, and takes: attn mha X WEIGHTS --heads H [--memory M] [-o OUT] [options]" attn mha ten_words.npy
     fails_with "q.csv holds one array, and attn sdpa needs Q, K and V: three files, or one .npz or .safetensors file with q, k and v" \
@@ -134,6 +136,8 @@ np.save('boolmask.npy', np.zeros((2, 5, 4), bool))"
     fails_with "--cell is 0,0,2, and there are 2 rows, counted from 0: (B,H,Lq,Lk) is (1,1,2,2)" $explain --cell 0,0,2
     fails_with "--cell is 1,0,0, and there are 1 batch items, counted from 0: (B,H,Lq,Lk) is (1,1,2,2)" $explain --cell 1,0,0
     fails_with "--tokens has 3 words, and there are 2 rows and 2 keys; give one word for each" $explain --tokens "I am a"
+    fails_with "--tokens has 2 words, and X has 4 rows; give one word for each" attn explain split arange_4x8.npy --heads 2 --tokens "I am"
+    fails_with "--cell shows one row, and --npz writes all of them; give one of the two" $explain --cell 0,0,0 --npz all.npz
     fails_with "--tokens holds no word; give words separated by blanks, such as \"I am a student\"" $explain --tokens " "
     fails_with "attn explain does not take packed input (--cu-q, --cu-k); give one sequence as Q, K and V" $explain --cu-q 0,2 --cu-k 0,2
 }
