@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # usage: symbols.sh BUILD STAGE INCLUDE
 # The shared libraries export what the headers declare and nothing else; every global name of the static ones begins with attn_;
-# an object compiled for one ISA level offers its const tables only and calls memory functions and two of the core, so that no code of a level
-# that this CPU lacks can be reached except through a table.
+# an object compiled for one ISA level offers its const table only and calls memory functions and two of the core, so that no code of
+# a level that this CPU lacks can be reached except through a table.
 set -eu
 build=$1 stage=$2 include=$3
 failed=0
