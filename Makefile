@@ -32,8 +32,10 @@ bench: deps-demo build
 install: deps-demo build
 	cmake --install build/release --prefix $(PREFIX)
 
+# Building without the tests needs no cmocka.
+check: TESTS = ON
 build:
-	@cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }
+	@cmake --preset release -D ATTN_TESTS=$(or $(TESTS),OFF) >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }
 	@cmake --build --preset release
 
 deps-demo deps-check deps-check-all: deps-%:
