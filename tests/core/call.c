@@ -22,11 +22,11 @@ call new_call(pool *p, rng *r, attn_dtype t, sizes s, unsigned features) {
     c.q = TENSOR(p, t, s.B, s.H, s.Lq, s.d);
     c.k = TENSOR(p, t, s.B, s.Hkv, s.Lk, s.d);
     c.v = TENSOR(p, t, s.B, s.Hkv, s.Lk, s.d_v);
-    fill_normal(&c.q, r, 2);
+    fill_normal(&c.q, r, features & STEEP ? 15 : 2);
     fill_normal(&c.k, r, 2);
-    fill_normal(&c.v, r, 1);
+    fill_normal(&c.v, r, features & TINY ? 0x1p-149 : 1);
     c.o.flags |= (features & CAUSAL ? ATTN_CAUSAL : 0) | (features & WINDOW ? ATTN_WINDOW : 0) | (features & ALIBI ? ATTN_ALIBI : 0);
-    c.o.window_left = 45;
+    c.o.window_left = features & FAR ? 700 : 45;
     c.o.window_right = 7;
     c.o.softcap = features & SOFTCAP ? 5 : 0;
     c.o.dropout = features & DROPOUT ? 0.3 : 0;

@@ -13,6 +13,9 @@ enum feature {
     SINKS = 32,
     SOFTCAP = 64,
     DROPOUT = 128,
+    FAR = 256,   /* with WINDOW: 700 keys to the left instead of 45 */
+    STEEP = 512, /* logits of +-30, so that running maxima grow */
+    TINY = 1024, /* values of a denormal or two, so that weighted sums become zeros of either sign */
 };
 
 typedef struct sizes {

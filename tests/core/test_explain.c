@@ -72,8 +72,7 @@ static bool explained_as_computed(attn_ctx *ctx, problem *p, const ref_result *r
 static void random_cells(void **state) {
     (void)state;
     const char *isa;
-    int64_t count = test_count(PROBLEMS);
-    count = count < PROBLEMS ? count : PROBLEMS;
+    const int64_t count = test_is_short() ? PROBLEMS / 5 : PROBLEMS;
     for (int level = 0; (isa = usable_isa(level)); level++) {
         attn_ctx *ctx = new_ctx(isa, 2);
         for (int64_t n = 0; n < count; n++) {

@@ -174,8 +174,7 @@ static void visible_nan(attn_ctx *ctx, int64_t n) {
 
 static void for_each_problem(void (*check)(attn_ctx *, int64_t)) {
     const char *isa;
-    int64_t count = test_count(PROBLEMS);
-    count = count < PROBLEMS ? count : PROBLEMS;
+    const int64_t count = test_is_short() ? PROBLEMS / 8 : PROBLEMS;
     for (int level = 0; (isa = usable_isa(level)); level++) {
         attn_ctx *ctx = new_ctx(isa, 2);
         for (int64_t n = 0; n < count; n++) {
