@@ -19,14 +19,10 @@
 
 static long calls, fail_at, live;
 
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *p, size_t size);
-void __real_free(void *p);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *p, size_t size);
-void __wrap_free(void *p);
+void *io_malloc(size_t size);
+void *io_calloc(size_t count, size_t size);
+void *io_realloc(void *p, size_t size);
+void io_free(void *p);
 
 static int fails(void) { return ++calls == fail_at; }
 
@@ -36,20 +32,20 @@ static void *counted(void *p)
     return p;
 }
 
-void *__wrap_malloc(size_t size) { return fails() ? NULL : counted(__real_malloc(size)); }
-void *__wrap_calloc(size_t count, size_t size) { return fails() ? NULL : counted(__real_calloc(count, size)); }
+void *io_malloc(size_t size) { return fails() ? NULL : counted(malloc(size)); }
+void *io_calloc(size_t count, size_t size) { return fails() ? NULL : counted(calloc(count, size)); }
 
-void *__wrap_realloc(void *p, size_t size)
+void *io_realloc(void *p, size_t size)
 {
     if (fails())
         return NULL;
-    return p ? __real_realloc(p, size) : counted(__real_malloc(size));
+    return p ? realloc(p, size) : counted(malloc(size));
 }
 
-void __wrap_free(void *p)
+void io_free(void *p)
 {
     live -= p != NULL;
-    __real_free(p);
+    free(p);
 }
 
 static int start_over(long n)
@@ -202,7 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_npy), cmocka_unit_test(test_safetensors), cmocka_unit_test(test_csv),
                                        cmocka_unit_test(test_outputs)};
     folder = mkdtemp(name);
-    json_set_alloc_funcs(__wrap_malloc, __wrap_free);
+    json_set_alloc_funcs(io_malloc, io_free);
     const int failed = folder == NULL ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
     return rmdir(name) != 0 || failed; /* not empty: something was left behind */
 }
