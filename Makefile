@@ -6,6 +6,7 @@ export CTEST_PARALLEL_LEVEL ?= $(CMAKE_BUILD_PARALLEL_LEVEL)
 # For new build folders only; an existing one keeps its generator.
 export CMAKE_GENERATOR ?= $(if $(shell command -v ninja 2>/dev/null),Ninja,Unix Makefiles)
 
+.NOTPARALLEL:
 .PHONY: help demo check check-all bench install clean build deps-demo deps-check deps-check-all
 
 help:
@@ -32,10 +33,10 @@ bench: deps-demo build
 install: deps-demo build
 	cmake --install build/release --prefix $(PREFIX)
 
-# Building without the tests needs no cmocka.
-check: TESTS = ON
+# Only check needs cmocka.
+demo bench install: options = -D ATTN_TESTS=OFF
 build:
-	@cmake --preset release -D ATTN_TESTS=$(or $(TESTS),OFF) >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }
+	@cmake --preset release $(options) >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }
 	@cmake --build --preset release
 
 deps-demo deps-check deps-check-all: deps-%:
