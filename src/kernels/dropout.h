@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The dropout generator: Philox4x32-10 (Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"), counter-based, so
-   that the weight of (b, h, i, j) is kept or not whatever call, thread or tile asks. Key {seed low, seed high}, counter {j / 4, i, h, b}, each
-   modulo 2^32; word j % 4 as a fraction of 2^32 is kept if it is at least p. */
+   that the weight of (b, h, i, j) is kept or not whatever call, thread or tile asks. Key {seed low, seed high}, counter
+   {j / 4, i, h, b}, each modulo 2^32; word j % 4 as a fraction of 2^32 is kept if it is at least p. */
 #ifndef ATTN_DROPOUT_H
 #define ATTN_DROPOUT_H
 #include <stdint.h>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Coefficients of Q in 2^f = 1 + f Q(f), 0 <= f < 1, for body_math.h. Chebyshev interpolation of (2^f - 1)/f in 60 digits (needs mpmath), which
-# is within a small factor of the minimax error; then every coefficient is rounded to the type that it is used in.
+# Coefficients of Q in 2^f = 1 + f Q(f), 0 <= f < 1, for body_math.h. Chebyshev interpolation of (2^f - 1)/f in 60 digits (needs
+# mpmath), which is within a small factor of the minimax error; then every coefficient is rounded to the type that it is used in.
 # Prints the coefficients from the highest power down, and the relative error of the polynomial in exact arithmetic.
 from mpmath import mp, mpf, cos, pi, log, matrix, lu_solve
 import struct

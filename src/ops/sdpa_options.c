@@ -84,13 +84,27 @@ static attn_status check_cu_seqlens(attn_ctx *ctx, const attn_tensor *t, const c
     return ATTN_OK;
 }
 
+/* Where the rows and keys of an item lie; its lengths and offset are left 0. */
+static attn_item extents_of(const attn_plan *p, int64_t b)
+{
+    const attn_sdpa_opts *o = &p->opts;
+    attn_item at = { .rows = p->rows, .keys = p->keys };
+    if (p->is_packed) {
+        at.first_row = integer_at(o->cu_seqlens_q, b);
+        at.rows = integer_at(o->cu_seqlens_q, b + 1) - at.first_row;
+        at.first_key = integer_at(o->cu_seqlens_k, b);
+        at.keys = integer_at(o->cu_seqlens_k, b + 1) - at.first_key;
+    }
+    return at;
+}
+
 static attn_status check_lengths(attn_ctx *ctx, const attn_plan *p, const attn_tensor *t, const char *name, int of_keys)
 {
     if (!t)
         return ATTN_OK;
     attn_status status = check_integers(ctx, t, name, p->items, "one for each item");
     for (int64_t b = 0; status == ATTN_OK && b < p->items; b++) {
-        attn_item at = attn_plan_item(p, b);
+        attn_item at = extents_of(p, b);
         int64_t n = integer_at(t, b), most = of_keys ? at.keys : at.rows;
         if (n < 0 || n > most)
             return attn_fail(ctx, ATTN_E_ARG, "%s[%lld] is %lld; it must be from 0 to the %lld %s of the item", name, (long long)b,
@@ -114,19 +128,15 @@ static attn_status check_offsets(attn_ctx *ctx, const attn_plan *p)
 attn_item attn_plan_item(const attn_plan *p, int64_t b)
 {
     const attn_sdpa_opts *o = &p->opts;
-    attn_item at = {.rows = p->rows, .keys = p->keys};
-    if (p->is_packed) {
-        at.first_row = integer_at(o->cu_seqlens_q, b);
-        at.rows = integer_at(o->cu_seqlens_q, b + 1) - at.first_row;
-        at.first_key = integer_at(o->cu_seqlens_k, b);
-        at.keys = integer_at(o->cu_seqlens_k, b + 1) - at.first_key;
-    }
+    attn_item at = extents_of(p, b);
     at.kv_len = o->kv_len ? integer_at(o->kv_len, b) : at.keys;
     at.q_len = o->q_len ? integer_at(o->q_len, b) : at.rows;
-    at.offset = o->offsets                            ? integer_at(o->offsets, b)
-                : has(p, ATTN_OFFSET)                 ? o->offset
-                : o->align == ATTN_ALIGN_BOTTOM_RIGHT ? at.kv_len - at.q_len
-                                                      : 0;
+    if (o->offsets)
+        at.offset = integer_at(o->offsets, b);
+    else if (has(p, ATTN_OFFSET))
+        at.offset = o->offset;
+    else if (o->align == ATTN_ALIGN_BOTTOM_RIGHT)
+        at.offset = at.kv_len - at.q_len;
     return at;
 }
 
