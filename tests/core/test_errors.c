@@ -58,6 +58,8 @@ static void pack(args *x) {
     x->o.cu_seqlens_k = &x->b;
 }
 
+static const attn_tensor without_data = { .dtype = ATTN_I64, .ndim = 1, .shape = { 2 }, .stride = { 1 } };
+
 /* Each case: NAME(status, words...) { what is wrong }. */
 #define CASES(CASE)                                                                                                                        \
     CASE(q_null, ATTN_E_ARG, "q is NULL", "", x->q_given = NULL)                                                                           \
@@ -115,6 +117,8 @@ static void pack(args *x) {
     CASE(kv_len_long, ATTN_E_ARG, "kv_len[1] is 6", "5 keys", (VALUES(x, &x->a, ATTN_I32, 5, 6), x->o.kv_len = &x->a))                     \
     CASE(kv_len_minus, ATTN_E_ARG, "kv_len[0] is -1", "from 0", (VALUES(x, &x->a, ATTN_I64, -1, 5), x->o.kv_len = &x->a))                  \
     CASE(q_len_long, ATTN_E_ARG, "q_len[0] is 4", "3 rows", (VALUES(x, &x->a, ATTN_I64, 4, 0), x->o.q_len = &x->a))                        \
+    CASE(q_len_no_data, ATTN_E_ARG, "q_len [2] has no data", "NULL",                                                                       \
+         (VALUES(x, &x->a, ATTN_I64, 2, 2), x->o.kv_len = &x->a, x->o.q_len = &without_data))                                              \
     CASE(offsets_shape, ATTN_E_SHAPE, "offsets has shape [4]", "[2]", GIVE(x, offsets, ATTN_I32, 4))                                       \
     CASE(scale_nan, ATTN_E_ARG, "scale is nan", "finite", (x->o.flags = ATTN_SCALE, x->o.scale = (double)NAN))                             \
     CASE(scale_inf, ATTN_E_ARG, "scale is inf", "finite", (x->o.flags = ATTN_SCALE, x->o.scale = (double)INFINITY))                        \
