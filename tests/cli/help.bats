@@ -45,7 +45,7 @@ load support
 
 @test "bash completes verbs, options, choices and files" {
     complete_line() { # WORD...: what bash offers for the last word
-        bash -c 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _attn; printf "%s\n" "${COMPREPLY[@]}"' \
+        bash -ec 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _attn; printf "%s\n" "${COMPREPLY[@]}"' \
             - "$DOCUMENTS/attn" "$@"
     }
     [ "$(complete_line attn exp)" = explain ]
