@@ -16,7 +16,7 @@ valid() {
     valid attn explain mha ten_words.npy base_weights.npz --heads 8
     valid attn explain split arange_4x8.npy --heads 2
     valid attn explain sdpa q.csv k.csv v.csv --causal --cell 0,0,0,1
-    valid attn show base_weights.npz
+    valid attn show ten_words.npy
     valid attn show q.csv
     valid attn info
     valid attn selftest
