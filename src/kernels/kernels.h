@@ -53,7 +53,7 @@ typedef struct attn_linear_job {
     int64_t rows, terms, columns, a_stride, c_stride;
 } attn_linear_job;
 
-/* sdpa_rows     rows [first, end) of the job, all of their outputs; scratch: sdpa_scratch bytes, 64-aligned
+/* sdpa_rows     rows [first, end) of the job, all of their outputs; scratch: sdpa_scratch bytes (a multiple of 64), 64-aligned
    sdpa_unit     rows that pass over the keys together: the largest piece of work worth handing to a thread
    linear_size   bytes of the packed weights
    linear_pack   packs W [terms][columns] (strides in elements; real): also zeroes the padding
