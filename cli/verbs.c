@@ -47,7 +47,8 @@ const verb_desc verb_table[] = {
     {"bench", VERB_BENCH, "bench [--suite NAME] [--json]", "measure the speed as a share of this CPU's peak",
      "prefill: attn_sdpa in f32 with 8 heads, 2048 rows and keys and a head size of 64, on one thread unless --threads says otherwise, "
      "measured in "
-     "turns with the multiply-add peak of the same core. One multiply-add counts as two operations; 4*Lq*Lk*d*H are counted.",
+     "turns with the multiply-add peak of the same core. One thread is timed by the CPU time it got, several by the clock on the wall. One "
+     "multiply-add counts as two operations; 4*Lq*Lk*d*H are counted.",
      "# how close to the peak?\nattn bench", 0, 0},
 };
 
