@@ -145,7 +145,8 @@ static void check_explained(attn_ctx *ctx, const attn_tensor *out, const attn_te
     const int64_t d_v = out->shape[out->ndim - 1];
     attn_tensor to = attn_tensor_of(row_out, ATTN_F32, 1, &d_v);
     attn_row row = { .output = &to };
-    if (out->dtype != ATTN_F32 || d_v > 256 || !out->data || o->cu_seqlens_q || q->dtype == ATTN_F64 || k->dtype == ATTN_F64 || v->dtype == ATTN_F64)
+    const int is_f64 = q->dtype == ATTN_F64 || k->dtype == ATTN_F64 || v->dtype == ATTN_F64;
+    if (is_f64 || out->dtype != ATTN_F32 || !out->data || d_v > 256 || o->cu_seqlens_q)
         return;
     if (attn_explain_cell(ctx, &row, q, k, v, o, 0, 0, 0) != ATTN_OK || memcmp(row_out, out->data, (size_t)d_v * sizeof *row_out))
         abort();
