@@ -180,6 +180,37 @@ static void test_any_strides(void **state)
     unlink(in_folder("spread.npy"));
 }
 
+/* Of every format with a frame: the whole is read, no beginning of it is. */
+static void test_every_truncation(void **state)
+{
+    static const char *const files[] = {"t.npy", "t.npz", "t.safetensors"}, *const names[] = {"a"};
+    static double numbers[3] = {1, 2, 3};
+    const attn_tensor t = attn_tensor_of(numbers, ATTN_F64, 1, (const int64_t[]){3});
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        char bytes[1000];
+        attn_file *f;
+        attn_outputs *o = new_outputs();
+        assert_int_equal(attn_outputs_arrays(o, in_folder(files[i]), 1, names, &t, err, sizeof err), ATTN_OK);
+        assert_int_equal(attn_outputs_commit(o, err, sizeof err), ATTN_OK);
+        attn_outputs_destroy(o);
+        FILE *file = fopen(in_folder(files[i]), "rb");
+        assert_non_null(file);
+        const size_t size = fread(bytes, 1, sizeof bytes, file);
+        fclose(file);
+        unlink(in_folder(files[i]));
+        for (size_t n = 0; n <= size; n++) {
+            char *copy = malloc(n ? n : 1);
+            assert_non_null(copy);
+            memcpy(copy, bytes, n);
+            assert_int_equal(attn_file_from_memory(&f, attn_format_of(files[i]), copy, n, files[i], err, sizeof err),
+                             n < size ? ATTN_E_FORMAT : ATTN_OK);
+            attn_file_close(f);
+            free(copy);
+        }
+    }
+}
+
 static void test_wrong_arguments(void **state)
 {
     char byte = 0;
@@ -269,6 +300,7 @@ static void test_again(void **state)
     sigprocmask(SIG_BLOCK, NULL, &after);
     for (int s = 1; s < 32; s++)
         assert_int_equal(sigismember(&before, s), sigismember(&after, s));
+    assert_false(sigismember(&after, SIGPIPE) || sigismember(&after, SIGXFSZ)); /* nor has an earlier commit kept them */
     assert_int_equal(attn_outputs_commit(o, err, sizeof err), ATTN_OK);
     attn_outputs_destroy(o);
     check_file("a", "te", 2);
@@ -284,6 +316,7 @@ int main(void)
         cmocka_unit_test(test_sentences),
         cmocka_unit_test(test_long_lists_of_names_are_cut),
         cmocka_unit_test(test_any_strides),
+        cmocka_unit_test(test_every_truncation),
         cmocka_unit_test(test_wrong_arguments),
         cmocka_unit_test(test_given_up),
         cmocka_unit_test(test_a_rename_that_fails_half_way),

@@ -157,6 +157,8 @@ class Outputs(FileTest):
                 self.refuse(self.folder / "in.npy", self.folder / first, f"{self.folder}/{second}", says="is the same file as the output",
                             status=1)
         self.assertEqual(self.names(), ["folder", "in.npy", "link.npy"])
+        (self.folder / "other").mkdir()
+        self.accept(self.folder / "in.npy", self.folder / "a.npy", self.folder / "other" / "a.npy")
 
     def test_an_output_may_replace_the_input(self):
         self.accept(self.folder / "in.npy", self.folder / "in.npy")
