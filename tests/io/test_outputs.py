@@ -178,7 +178,7 @@ class Outputs(FileTest):
 
     def test_what_cannot_be_written(self):
         (self.folder / "folder.npy").mkdir()
-        for name, says in (("none/a.npy", "No such file or directory"), ("folder.npy", "Is a directory"), 
+        for name, says in (("none/a.npy", "No such file or directory"), ("folder.npy", "Is a directory"),
                            ("in.npy/a.npy", "Not a directory"), ("a" * 300 + ".npy", "File name too long")):
             with self.subTest(name[:20]):
                 self.refuse(self.folder / "in.npy", self.folder / "b.npy", f"{self.folder}/{name}", says=says, status=6)
