@@ -190,6 +190,23 @@ static void check_overflow(attn_ctx *ctx, attn_dtype t) {
     pool_free(&memory);
 }
 
+/* A score of -inf that is computed is visible: weight 0 beside others, and a row of nothing else is not the 0 of a row that sees
+   nothing. */
+static void check_computed_infinity(attn_ctx *ctx, attn_dtype t) {
+    const double minus = -(double)INFINITY;
+    row_case c;
+    open_row(&c, ctx, t, 3);
+    set_keys(&c, LIST(minus, 0, 0));
+    EXPECT(1e-7, 0, 0.5, 0.5);
+    open_row(&c, ctx, t, 3);
+    set_keys(&c, LIST(minus, minus, minus));
+    run(&c);
+    for (int64_t j = 0; j < 3; j++) {
+        assert_false(isfinite(got(&c, j)));
+    }
+    pool_free(&c.memory);
+}
+
 /* The sink in the denominator: alone, far above and far below the scores. */
 static void check_sinks(attn_ctx *ctx, attn_dtype t) {
     static const double sinks[] = {0, 50, 1000, -1000};
@@ -233,6 +250,7 @@ TEST(sum_of_biases)
 TEST(wide_bias)
 TEST(large_logits)
 TEST(overflow)
+TEST(computed_infinity)
 TEST(sinks)
 TEST(narrow_output)
 
@@ -240,6 +258,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finite_biases), cmocka_unit_test(sum_of_biases), cmocka_unit_test(wide_bias),     cmocka_unit_test(large_logits),
         cmocka_unit_test(overflow),      cmocka_unit_test(sinks),         cmocka_unit_test(narrow_output),
+        cmocka_unit_test(computed_infinity),
     };
     return cmocka_run_group_tests_name("extremes", tests, NULL, NULL);
 }
