@@ -24,7 +24,6 @@ static const attn_isa isas[] = {
 };
 enum { N_ISAS = sizeof isas / sizeof *isas };
 
-const attn_isa *attn_isa_at(int i) { return i >= 0 && i < N_ISAS ? &isas[i] : NULL; }
 const char *attn_isa_name(int i) { return i >= 0 && i < N_ISAS ? isas[i].name : NULL; }
 int attn_isa_usable(const char *name) { return attn_cpu_usable(name); }
 
@@ -51,7 +50,7 @@ attn_status attn_fail(attn_ctx *ctx, attn_status status, const char *format, ...
 void attn_begin(attn_ctx *ctx) { ctx->error[0] = 0; }
 
 const char *attn_ctx_error(const attn_ctx *ctx) { return ctx ? ctx->error : "the context is NULL"; }
-attn_info attn_ctx_info(const attn_ctx *ctx) { return ctx->info; }
+attn_info attn_ctx_info(const attn_ctx *ctx) { return ctx ? ctx->info : (attn_info){.isa = "none", .path = "none"}; }
 
 void *attn_alloc(attn_ctx *ctx, int64_t size)
 {
@@ -127,6 +126,8 @@ static attn_status choose_threads(attn_ctx *ctx, uint32_t asked)
         ctx->threads = leading_number(omp, ',');
     if (!ctx->threads)
         ctx->threads = usable_cpus();
+    if (ctx->threads > ATTN_MAX_THREADS)
+        ctx->threads = ATTN_MAX_THREADS;
     return ATTN_OK;
 }
 

@@ -25,6 +25,7 @@ struct attn_ctx {
     void *user;
     int (*progress)(void *user, double done);
     void *progress_user;
+    double progress_from, progress_span; /* the part of the whole call that the next attn_parallel is; a span of 0 means all of it */
     attn_info info;
     attn_buffer scratch;   /* of the kernels: one part for each thread */
     attn_buffer per_head;  /* of a plan: slopes and sinks */
@@ -48,7 +49,4 @@ attn_status attn_reserve(attn_ctx *ctx, attn_buffer *b, int64_t size);
 /* Copies an options struct of the caller, which may be shorter or longer than this version's, over `own`, which is zeroed first.
    what: "attn_sdpa_opts". Members that this version does not know must be 0. */
 attn_status attn_copy_struct(attn_ctx *ctx, void *own, size_t own_size, const void *theirs, const char *what);
-
-/* Every level that is built, worst first; NULL past the end. */
-const attn_isa *attn_isa_at(int i);
 #endif

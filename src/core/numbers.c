@@ -10,4 +10,4 @@ static double one_nan(double x) { return isnan(x) ? (double)NAN : x; }
 double attn_log_sum(double max, double sum) { return sum == 0 ? -INFINITY : one_nan(max + log(sum)); }
 
 /* -sum w ln w with ln w = (score - max) - ln sum */
-double attn_entropy(double seen, double spread, double sum) { return sum == 0 ? 0 : one_nan(spread + seen * log(sum)); }
+double attn_entropy(double seen, double spread, double sum) { return seen == 0 ? 0 : one_nan(spread + seen * log(sum)); }

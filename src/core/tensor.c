@@ -34,7 +34,6 @@ const char *attn_dtype_name(attn_dtype t)
 }
 
 int attn_dtype_is_float(attn_dtype t) { return t == ATTN_F32 || t == ATTN_F64 || t == ATTN_F16 || t == ATTN_BF16; }
-int attn_dtype_is_integer(attn_dtype t) { return find_dtype(t) && !attn_dtype_is_float(t); }
 
 attn_tensor attn_tensor_of(void *data, attn_dtype dtype, int32_t ndim, const int64_t *shape)
 {
@@ -121,9 +120,9 @@ static lattice lattice_of(const attn_tensor *t)
 {
     lattice l = {.base = (uintptr_t)t->data, .size = (int64_t)attn_dtype_size(t->dtype)};
     for (int i = 0; i < t->ndim; i++) {
-        int64_t step = t->stride[i] * l.size, at = l.axes;
         if (t->shape[i] < 2)
             continue;
+        int64_t step = t->stride[i] * l.size, at = l.axes;
         if (step < 0) {
             l.base += (uintptr_t)(step * (t->shape[i] - 1));
             step = -step;
@@ -150,6 +149,8 @@ static int64_t reach_of(const lattice *l, int axis)
 
 int attn_tensor_is_injective(const attn_tensor *t)
 {
+    if (attn_tensor_is_empty(t))
+        return 1;
     lattice l = lattice_of(t);
     for (int i = 0; i < l.axes && !attn_tensor_is_empty(t); i++)
         if (l.step[i] < reach_of(&l, i + 1))

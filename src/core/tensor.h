@@ -8,9 +8,8 @@ enum { ATTN_SHAPE_TEXT = 192 };
 /* "[2,3,4]" into text; returns text. */
 const char *attn_shape_text(char text[ATTN_SHAPE_TEXT], const attn_tensor *t);
 
-/* 1 if a dtype is one of the four floats / one of bool and the integers. */
+/* 1 if a dtype is one of the four floats. */
 int attn_dtype_is_float(attn_dtype t);
-int attn_dtype_is_integer(attn_dtype t);
 
 /* 1 if ndim, shape and strides are such that every element's byte offset fits int64, and if the element count does. */
 int attn_tensor_fits(const attn_tensor *t);

@@ -3,6 +3,7 @@
 #include "threads.h"
 
 #include <stdatomic.h>
+#include <sys/types.h>
 #include <unistd.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -17,6 +18,11 @@ typedef struct work {
     _Atomic int cancelled;
 } work;
 
+static double share_of_call(const attn_ctx *ctx, double done)
+{
+    return ctx->progress_span > 0 ? ctx->progress_from + ctx->progress_span * done : done;
+}
+
 /* Takes items until none is left. Thread 0 is the caller's own: it tells the progress. */
 static void take_items(work *w, int thread)
 {
@@ -24,22 +30,19 @@ static void take_items(work *w, int thread)
     while (!w->cancelled && (item = w->next++) < w->items) {
         w->task(w->user, item, thread);
         int64_t done = ++w->done;
-        if (thread == 0 && w->ctx->progress && w->ctx->progress(w->ctx->progress_user, (double)done / (double)w->items))
+        if (thread == 0 && w->ctx->progress &&
+            w->ctx->progress(w->ctx->progress_user, share_of_call(w->ctx, (double)done / (double)w->items)))
             w->cancelled = 1;
     }
 }
 
 #ifdef _OPENMP
-/* The process that used several threads first: the one variable of the library that changes. A forked child has another id. */
-static _Atomic long parallel_process;
+/* The process that loaded the library, written once before main. A forked child has another id: OpenMP's threads, the library's or the
+   caller's own, do not survive a fork, and a parallel region in the child would wait for them for ever. */
+static pid_t loaded_in;
+__attribute__((constructor)) static void remember_process(void) { loaded_in = getpid(); }
 
-static int threads_allowed(int threads)
-{
-    long none = 0, self = (long)getpid();
-    if (threads <= 1 || omp_in_parallel())
-        return 1;
-    return atomic_compare_exchange_strong(&parallel_process, &none, self) || none == self ? threads : 1;
-}
+static int threads_allowed(int threads) { return threads <= 1 || omp_in_parallel() || getpid() != loaded_in ? 1 : threads; }
 #else
 static int threads_allowed(int threads)
 {
@@ -52,13 +55,17 @@ attn_status attn_parallel(attn_ctx *ctx, int threads, int64_t items, attn_task *
 {
     work w = {.ctx = ctx, .task = task, .user = user, .items = items};
     threads = threads_allowed(items < threads ? (int)items : threads);
-    ctx->info.threads = threads < 1 ? 1 : (uint32_t)threads;
+    ctx->info.threads = 1;
     if (threads <= 1) {
         take_items(&w, 0);
     } else {
 #ifdef _OPENMP
 #pragma omp parallel num_threads(threads)
-        take_items(&w, omp_get_thread_num());
+        {
+            if (omp_get_thread_num() == 0)
+                ctx->info.threads = (uint32_t)omp_get_num_threads();
+            take_items(&w, omp_get_thread_num());
+        }
 #endif
     }
     return w.cancelled ? attn_fail(ctx, ATTN_E_CANCELLED, "cancelled by the progress hook") : ATTN_OK;

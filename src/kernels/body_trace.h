@@ -9,8 +9,8 @@ INLINE int wants_trace(const attn_sdpa_job *job)
            job->row_max.data || job->entropy.data;
 }
 
-/* Any NaN becomes the one NaN, as in lanes_to_rows. */
-INLINE real one_nan(real x) { return x == x ? x : (real)NAN; }
+/* Any NaN becomes the one NaN and any zero +0, as in lanes_to_rows: a score of -0 becomes +0 where its block adds a bias. */
+INLINE real settled(real x) { return x == x ? x + 0 : (real)NAN; }
 
 /* to[position][head][key + i] = tile[i][lane], or added to with `average` (0: set) */
 KERNEL void store_tile(const attn_rows *to, const query_block *b, const attn_sdpa_job *job, const real *tile, int64_t key, int n_keys,
@@ -22,7 +22,7 @@ KERNEL void store_tile(const attn_rows *to, const query_block *b, const attn_sdp
         real *row = (real *)to->data + row_offset(to, job->heads, b->first + lane) + key * to->column;
         for (int i = 0; i < n_keys; i++) {
             real *cell = row + i * to->column, x = tile[i * b->lanes + lane];
-            *cell = one_nan(average != 0 ? *cell + average * x : x);
+            *cell = settled(average != 0 ? *cell + average * x : x);
         }
     }
 }
@@ -114,7 +114,7 @@ INLINE void trace_block(const query_block *b, const attn_sdpa_job *job, const wo
         trace_keys(b, job, w, &t, key, (int)least(KEY_BLOCK, job->n_keys - key));
     for (int lane = 0; lane < b->count; lane++) {
         if (job->row_max.data)
-            ((real *)job->row_max.data)[row_offset(&job->row_max, job->heads, b->first + lane)] = one_nan(t.top[lane]);
+            ((real *)job->row_max.data)[row_offset(&job->row_max, job->heads, b->first + lane)] = settled(t.top[lane]);
         if (job->entropy.data)
             ((real *)job->entropy.data)[row_offset(&job->entropy, job->heads, b->first + lane)] =
                 (real)attn_entropy(t.seen[lane], t.spread[lane], b->total.sum[lane]);

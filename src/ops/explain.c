@@ -4,6 +4,7 @@
 
 #include "../core/tensor.h"
 #include "../kernels/convert.h"
+#include "overlap.h"
 #include <math.h>
 
 static attn_rows along_keys(const attn_view *v) { return (attn_rows){.data = v->data, .dtype = v->dtype, .column = v->stride[KEY]}; }
@@ -72,6 +73,24 @@ static attn_status bind_rows(attn_ctx *ctx, const attn_plan *p, attn_sdpa_job *j
     return status ? status : bind_row(ctx, p, &j->out, row->output, "output", p->value_dim);
 }
 
+static attn_status check_row_apart(attn_ctx *ctx, const attn_plan *p, const attn_row *row, const attn_tensor *const qkv[3])
+{
+    static const char *const names[] = {"q", "k", "v"};
+    attn_tensor hidden = attn_tensor_of(row->hidden, ATTN_U8, 1, &p->keys);
+    attn_named_list outputs = {.n = 0}, inputs = {.n = 0};
+    attn_list_add(&outputs, row->scores, "scores");
+    attn_list_add(&outputs, row->scaled, "scaled");
+    attn_list_add(&outputs, row->capped, "capped");
+    attn_list_add(&outputs, row->masked, "masked");
+    attn_list_add(&outputs, row->weights, "weights");
+    attn_list_add(&outputs, row->output, "output");
+    attn_list_add(&outputs, row->hidden ? &hidden : NULL, "hidden");
+    for (int i = 0; i < 3; i++)
+        attn_list_add(&inputs, qkv[i], names[i]);
+    attn_list_inputs(&inputs, &p->opts);
+    return attn_check_apart(ctx, &outputs, &inputs);
+}
+
 /* Runs the job of one row; lse, row_max and entropy land in numbers. */
 static attn_status run_row(attn_ctx *ctx, const attn_plan *p, attn_sdpa_job *j, double numbers[3])
 {
@@ -90,13 +109,16 @@ static attn_status run_row(attn_ctx *ctx, const attn_plan *p, attn_sdpa_job *j, 
         *wanted[i] = (attn_rows){.data = p->is_f64 ? (void *)&got.f64[i] : (void *)&got.f32[i], .dtype = dtype};
     if (!j->out.data)
         j->out = (attn_rows){.data = (char *)ctx->scratch.data + scratch, .dtype = dtype, .column = 1};
+    ctx->info.path = p->is_f64 ? "tiled f64" : "tiled f32";
+    ctx->info.threads = 1;
     kernels->sdpa_rows(j, 0, 1, ctx->scratch.data);
     for (int i = 0; i < 3; i++)
         numbers[i] = p->is_f64 ? got.f64[i] : (double)got.f32[i];
     return ATTN_OK;
 }
 
-static attn_status explain_row(attn_ctx *ctx, const attn_plan *p, attn_row *row, int64_t b, int64_t h, int64_t i)
+static attn_status explain_row(attn_ctx *ctx, const attn_plan *p, attn_row *row, const attn_tensor *const qkv[3], int64_t b, int64_t h,
+                               int64_t i)
 {
     if (p->is_packed)
         return attn_fail(ctx, ATTN_E_UNSUPPORTED,
@@ -109,6 +131,7 @@ static attn_status explain_row(attn_ctx *ctx, const attn_plan *p, attn_row *row,
     double numbers[3];
     narrow_to_row(&j, h % p->group, i);
     attn_status status = bind_rows(ctx, p, &j, row);
+    status = status ? status : check_row_apart(ctx, p, row, qkv);
     status = status ? status : run_row(ctx, p, &j, numbers);
     if (status != ATTN_OK)
         return status;
@@ -149,7 +172,7 @@ attn_status attn_explain_cell(attn_ctx *ctx, attn_row *row, const attn_tensor *q
     o.flags &= ~(uint32_t)ATTN_AVERAGE;
     o.lse = o.row_max = o.entropy = o.mass = o.weights = o.scores = o.scaled = o.capped = o.masked = NULL;
     status = attn_plan_make(ctx, &p, NULL, q, k, v, &o);
-    status = status ? status : explain_row(ctx, &p, &own, b, h, i);
+    status = status ? status : explain_row(ctx, &p, &own, (const attn_tensor *const[]){q, k, v}, b, h, i);
     if (status == ATTN_OK) {
         size_t size = row->struct_size && row->struct_size < sizeof own ? row->struct_size : sizeof own;
         own.struct_size = row->struct_size;

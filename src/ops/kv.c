@@ -181,6 +181,8 @@ attn_status attn_kv_attend(attn_ctx *ctx, const attn_kv *kv, attn_tensor *out, c
         return status;
     if (o.align != ATTN_ALIGN_DEFAULT || (o.flags & ATTN_OFFSET) || o.offsets)
         return attn_fail(ctx, ATTN_E_ARG, "align and offset are set by attn_kv_attend: the rows of q are the last positions of the cache");
+    if (o.cu_seqlens_q || o.cu_seqlens_k)
+        return attn_fail(ctx, ATTN_E_UNSUPPORTED, "packed input (cu_seqlens) is not defined for attn_kv_attend; q is [B,H,Lq,d]");
     if (q->ndim != 4 && !(q->ndim == 3 && kv->k.shape[0] == 1))
         return attn_fail(ctx, ATTN_E_SHAPE, "q has %d axes; [B,H,Lq,d] is needed, or [H,Lq,d] with a cache of one item", q->ndim);
     const int64_t rows = q->shape[q->ndim - 2];

@@ -5,6 +5,7 @@
 #include "../core/tensor.h"
 #include "../core/threads.h"
 #include "../kernels/convert.h"
+#include "overlap.h"
 #include <string.h>
 
 enum { CHUNK_ROWS = 64 }; /* rows that a thread projects at a time */
@@ -17,6 +18,9 @@ typedef struct row_batch {
     int64_t item_stride, row_stride, column_stride;
 } row_batch;
 
+/* The stride of an axis of size 1 may be anything and is never used. */
+static int64_t used_stride(const attn_tensor *t, int axis) { return t->shape[axis] == 1 ? 0 : t->stride[axis]; }
+
 static row_batch batch_of(const attn_tensor *t)
 {
     int r = t->ndim - 2;
@@ -25,9 +29,9 @@ static row_batch batch_of(const attn_tensor *t)
                        .items = r ? t->shape[0] : 1,
                        .rows = t->shape[r],
                        .columns = t->shape[r + 1],
-                       .item_stride = r ? t->stride[0] : 0,
-                       .row_stride = t->stride[r],
-                       .column_stride = t->stride[r + 1]};
+                       .item_stride = r ? used_stride(t, 0) : 0,
+                       .row_stride = used_stride(t, r),
+                       .column_stride = used_stride(t, r + 1)};
 }
 
 static row_batch packed_batch(void *data, attn_dtype dtype, int64_t items, int64_t rows, int64_t columns)
@@ -104,6 +108,7 @@ static attn_status project(attn_ctx *ctx, const attn_mha_weights *w, const attn_
     projection p = {.kernels = w->is_f64 ? ctx->isa->f64 : ctx->isa->f32, .w = m, .from = from, .to = to, .real = real};
     double flops = 2.0 * (double)all * (double)m->terms * (double)m->columns;
     int threads = flops < 1e6 ? 1 : (int)ctx->threads;
+    ctx->info.threads = 1;
     if (all == 0 || m->columns == 0)
         return ATTN_OK;
     threads = chunks < threads ? (int)chunks : threads;
@@ -121,7 +126,9 @@ typedef struct mha_call {
     const attn_tensor *x, *memory, *memory_v;
     attn_tensor *out;
     attn_mha_opts opts;
+    attn_sdpa_opts sdpa; /* a copy of opts.sdpa that is whole */
     int64_t items, rows, keys;
+    uint32_t threads;       /* the most that a step ran on */
     attn_tensor q, k, v, z; /* the buffers of this call: [B,H,L,d] views, without B when x has rank 2 */
 } mha_call;
 
@@ -154,32 +161,31 @@ static attn_status check_f64(const mha_call *c, const attn_tensor *t, const char
                            name);
 }
 
+/* What the options of the attention inside name is checked again by attn_sdpa; here, so that its memory may be looked at. */
+static attn_status check_named(const mha_call *c, const attn_named_list *list)
+{
+    attn_status status = ATTN_OK;
+    for (int i = 0; status == ATTN_OK && i < list->n; i++)
+        status = attn_check_tensor(c->ctx, list->item[i].t, list->item[i].name);
+    return status;
+}
+
 static attn_status check_overlap(const mha_call *c)
 {
-    const attn_sdpa_opts none = {0}, *o = c->opts.sdpa ? c->opts.sdpa : &none;
-    const struct {
-        const attn_tensor *t;
-        const char *name;
-    } outputs[] = {{c->out, "out"}, {c->opts.q, "q"}, {c->opts.k, "k"}, {c->opts.v, "v"}, {c->opts.z, "z"}},
-      others[] = {{c->x, "x"},           {c->memory, "memory"}, {c->memory_v, "memory_v"}, {o->mask, "mask"}, {o->bias, "bias"},
-                  {o->keep, "keep"},     {o->lse, "lse"},       {o->weights, "weights"},   {o->mass, "mass"}, {o->scores, "scores"},
-                  {o->scaled, "scaled"}, {o->capped, "capped"}, {o->masked, "masked"}};
-    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
-        if (!outputs[i].t)
-            continue;
-        if (!attn_tensor_is_injective(outputs[i].t))
-            return attn_fail(c->ctx, ATTN_E_ARG, "%s writes two elements to one place: a stride is 0 or too short for its shape",
-                             outputs[i].name);
-        for (size_t j = 0; j < i; j++)
-            if (outputs[j].t && !attn_tensors_disjoint(outputs[i].t, outputs[j].t))
-                return attn_fail(c->ctx, ATTN_E_ARG, "%s overlaps %s in memory; every output needs memory of its own", outputs[i].name,
-                                 outputs[j].name);
-        for (size_t j = 0; j < sizeof others / sizeof *others; j++)
-            if (others[j].t && !attn_tensors_disjoint(outputs[i].t, others[j].t))
-                return attn_fail(c->ctx, ATTN_E_ARG, "%s overlaps %s in memory; an output needs memory of its own", outputs[i].name,
-                                 others[j].name);
-    }
-    return ATTN_OK;
+    attn_named_list outputs = {.n = 0}, inputs = {.n = 0};
+    attn_list_add(&outputs, c->out, "out");
+    attn_list_add(&outputs, c->opts.q, "q");
+    attn_list_add(&outputs, c->opts.k, "k");
+    attn_list_add(&outputs, c->opts.v, "v");
+    attn_list_add(&outputs, c->opts.z, "z");
+    attn_list_outputs(&outputs, &c->sdpa);
+    attn_list_add(&inputs, c->x, "x");
+    attn_list_add(&inputs, c->memory, "memory");
+    attn_list_add(&inputs, c->memory_v, "memory_v");
+    attn_list_inputs(&inputs, &c->sdpa);
+    attn_status status = check_named(c, &outputs);
+    status = status ? status : check_named(c, &inputs);
+    return status ? status : attn_check_apart(c->ctx, &outputs, &inputs);
 }
 
 static attn_status check_stage(const mha_call *c, const attn_tensor *t, const attn_tensor *like, const char *name)
@@ -207,7 +213,7 @@ static attn_status check_call(mha_call *c)
         return attn_fail(c->ctx, ATTN_E_ARG,
                          "the weights were prepared for ISA level %s but the context runs %s; prepare them with this context", w->isa->name,
                          c->ctx->isa->name);
-    if (c->opts.sdpa && (c->opts.sdpa->cu_seqlens_q || c->opts.sdpa->cu_seqlens_k))
+    if (c->sdpa.cu_seqlens_q || c->sdpa.cu_seqlens_k)
         return attn_fail(c->ctx, ATTN_E_UNSUPPORTED,
                          "packed input (cu_seqlens) is not defined for attn_mha; give a batch with kv_len and q_len");
     attn_status status = attn_check_tensor(c->ctx, c->x, "x");
@@ -286,27 +292,39 @@ static void copy_tensor(const attn_tensor *to, const attn_tensor *from)
     }
 }
 
+/* Q, K, V, attention and W_O are the five steps of a call: for the progress hook, and for the threads that are reported. */
+static attn_status next_step(mha_call *c, int step, attn_status status)
+{
+    attn_ctx *ctx = c->ctx;
+    ctx->progress_from = step / 5.0;
+    ctx->progress_span = 1 / 5.0;
+    c->threads = step > 0 && ctx->info.threads > c->threads ? ctx->info.threads : c->threads;
+    return status;
+}
+
+static attn_status project_heads(mha_call *c, int step, const attn_mha_matrix *m, const attn_tensor *from, const attn_tensor *heads,
+                                 int64_t rows)
+{
+    attn_status status = project(c->ctx, c->w, m, batch_of(from), packed_batch(heads->data, heads->dtype, c->items, rows, m->columns));
+    return next_step(c, step + 1, status);
+}
+
 static attn_status run_call(mha_call *c)
 {
     const attn_mha_weights *w = c->w;
-    const attn_dtype real = w->is_f64 ? ATTN_F64 : ATTN_F32;
-    attn_status status = place_buffers(c);
-    status = status ? status : project(c->ctx, w, &w->q, batch_of(c->x), packed_batch(c->q.data, real, c->items, c->rows, w->q.columns));
-    status =
-        status ? status : project(c->ctx, w, &w->k, batch_of(c->memory), packed_batch(c->k.data, real, c->items, c->keys, w->k.columns));
-    status =
-        status ? status : project(c->ctx, w, &w->v, batch_of(c->memory_v), packed_batch(c->v.data, real, c->items, c->keys, w->v.columns));
-    status = status ? status : attn_sdpa(c->ctx, &c->z, &c->q, &c->k, &c->v, c->opts.sdpa);
+    attn_status status = next_step(c, 0, place_buffers(c));
+    status = status ? status : project_heads(c, 0, &w->q, c->x, &c->q, c->rows);
+    status = status ? status : project_heads(c, 1, &w->k, c->memory, &c->k, c->keys);
+    status = status ? status : project_heads(c, 2, &w->v, c->memory_v, &c->v, c->keys);
+    status = status ? status : next_step(c, 4, attn_sdpa(c->ctx, &c->z, &c->q, &c->k, &c->v, &c->sdpa));
     if (status != ATTN_OK)
         return status;
-    row_batch joined = packed_batch(c->z.data, real, c->items, c->rows, w->heads * w->value_dim), out = batch_of(c->out);
-    uint32_t threads = c->ctx->info.threads;
-    if (w->o.packed) {
-        status = project(c->ctx, w, &w->o, joined, out);
-        c->ctx->info.threads = threads > c->ctx->info.threads ? threads : c->ctx->info.threads;
-    } else if (c->items > 0 && c->rows > 0) {
-        store_rows(&out, real, 0, c->items * c->rows, joined.data);
-    }
+    row_batch joined = packed_batch(c->z.data, c->z.dtype, c->items, c->rows, w->heads * w->value_dim), out = batch_of(c->out);
+    if (w->o.packed)
+        status = next_step(c, 5, project(c->ctx, w, &w->o, joined, out));
+    else if (c->items > 0 && c->rows > 0)
+        store_rows(&out, c->z.dtype, 0, c->items * c->rows, joined.data);
+    c->ctx->info.threads = c->threads;
     copy_tensor(c->opts.q, &c->q);
     copy_tensor(c->opts.k, &c->k);
     copy_tensor(c->opts.v, &c->v);
@@ -325,6 +343,10 @@ attn_status attn_mha(attn_ctx *ctx, attn_tensor *out, const attn_mha_weights *w,
         return attn_fail(ctx, ATTN_E_ARG, "%s is NULL", !w ? "w" : !x ? "x" : "out");
     c.memory_v = memory_v ? memory_v : c.memory;
     attn_status status = attn_copy_struct(ctx, &c.opts, sizeof c.opts, opts, "attn_mha_opts");
+    status = status ? status : attn_copy_struct(ctx, &c.sdpa, sizeof c.sdpa, c.opts.sdpa, "attn_sdpa_opts");
+    c.sdpa.struct_size = sizeof c.sdpa;
     status = status ? status : check_call(&c);
-    return status ? status : run_call(&c);
+    status = status ? status : run_call(&c);
+    ctx->progress_span = 0;
+    return status;
 }

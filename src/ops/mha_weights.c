@@ -15,11 +15,13 @@ typedef struct weight_source {
     int64_t terms, columns;
 } weight_source;
 
+enum { MAX_COLUMNS = 1 << 24 }; /* of a projection, and its terms: far beyond any model, and their products stay below 63 bits */
+
 static void list_divisors(char *text, size_t size, int64_t n)
 {
     size_t used = 0;
     text[0] = 0;
-    for (int64_t d = 1; d <= n && used + 16 < size; d++)
+    for (int64_t d = 1; d <= n && d <= MAX_COLUMNS && used + 16 < size; d++)
         if (n % d == 0)
             used += (size_t)snprintf(text + used, size - used, "%s%lld", used ? ", " : "", (long long)d);
 }
@@ -48,6 +50,15 @@ static attn_status check_float_rank(attn_ctx *ctx, const attn_tensor *t, const c
     return ATTN_OK;
 }
 
+static attn_status check_size(attn_ctx *ctx, const weight_source *s)
+{
+    char shape[ATTN_SHAPE_TEXT];
+    if (s->terms <= MAX_COLUMNS && s->columns <= MAX_COLUMNS)
+        return ATTN_OK;
+    return attn_fail(ctx, ATTN_E_SHAPE, "%s %s is too big; a projection has at most %d rows and columns", s->name,
+                     attn_shape_text(shape, s->w), MAX_COLUMNS);
+}
+
 /* Fills terms and columns of a matrix of its own, or of a table per head. */
 static attn_status check_matrix(attn_ctx *ctx, weight_source *s)
 {
@@ -60,8 +71,11 @@ static attn_status check_matrix(attn_ctx *ctx, weight_source *s)
         return attn_fail(ctx, ATTN_E_SHAPE, "%s %s is a table of %lld heads; there are %lld", s->name, attn_shape_text(shape, s->w),
                          (long long)s->w->shape[0], (long long)s->heads);
     s->terms = s->w->shape[is_table];
+    if (is_table && s->w->shape[2] > MAX_COLUMNS)
+        return attn_fail(ctx, ATTN_E_SHAPE, "%s %s is too big; a head has at most %d columns", s->name, attn_shape_text(shape, s->w),
+                         MAX_COLUMNS);
     s->columns = s->w->shape[1 + is_table] * (is_table ? s->heads : 1);
-    return ATTN_OK;
+    return check_size(ctx, s);
 }
 
 static attn_status check_bias(attn_ctx *ctx, const weight_source *s, int64_t whole)
@@ -143,6 +157,8 @@ static attn_status find_sources(attn_ctx *ctx, const attn_mha_desc *d, int64_t k
         return attn_fail(ctx, ATTN_E_ARG, "w_qkv is given together with separate matrices or biases; give either");
     attn_status status = check_float_rank(ctx, d->w_qkv, "w_qkv", 2, 2, "(in, (H + 2 Hkv) * d)");
     const int64_t parts = d->heads + 2 * kv_heads, whole = status == ATTN_OK ? d->w_qkv->shape[1] : 0;
+    const weight_source all = {d->w_qkv, d->b_qkv, "w_qkv", "b_qkv", parts, 0, status == ATTN_OK ? d->w_qkv->shape[0] : 0, whole};
+    status = status ? status : check_size(ctx, &all);
     status = status ? status : check_divides(ctx, "heads + 2 kv_heads", "w_qkv", whole, parts);
     for (int i = 0; status == ATTN_OK && i < 3; i++) {
         s[i] = (weight_source){d->w_qkv, d->b_qkv, "w_qkv", "b_qkv", parts, 0, d->w_qkv->shape[0], s[i].heads * (whole / parts)};
@@ -181,6 +197,9 @@ static attn_status check_output(attn_ctx *ctx, const attn_mha_weights *w, weight
         return status;
     o->terms = o->w->shape[0];
     o->columns = o->w->shape[1];
+    status = check_size(ctx, o);
+    if (status != ATTN_OK)
+        return status;
     if (o->terms != w->heads * w->value_dim)
         return attn_fail(ctx, ATTN_E_SHAPE, "w_o %s has %lld rows but the %lld heads of %lld joined have %lld columns",
                          attn_shape_text(shape, o->w), (long long)o->terms, (long long)w->heads, (long long)w->value_dim,
@@ -201,8 +220,8 @@ static attn_status check_heads(attn_ctx *ctx, const attn_mha_desc *d, int64_t kv
 {
     if (d->flags & ~(uint32_t)ATTN_MHA_F64)
         return attn_fail(ctx, ATTN_E_ARG, "attn_mha_desc.flags has unknown bits 0x%x", d->flags & ~(uint32_t)ATTN_MHA_F64);
-    if (d->heads <= 0 || d->heads > INT32_MAX)
-        return attn_fail(ctx, ATTN_E_ARG, "heads is %lld; it must be positive", (long long)d->heads);
+    if (d->heads <= 0 || d->heads > MAX_COLUMNS)
+        return attn_fail(ctx, ATTN_E_ARG, "heads is %lld; it must be from 1 to %d", (long long)d->heads, MAX_COLUMNS);
     if (kv_heads <= 0 || d->heads % kv_heads)
         return attn_fail(ctx, ATTN_E_ARG, "kv_heads is %lld; it must divide the %lld heads that share them", (long long)kv_heads,
                          (long long)d->heads);

@@ -32,7 +32,9 @@ static void run_item(void *user, int64_t index, int thread)
 
 static void zero_view(const attn_view *v, const int64_t size[AXES])
 {
-    for (int64_t i = 0; v->data && i < size[0]; i++)
+    if (!v->data || !size[0] || !size[1] || !size[2] || !size[3])
+        return;
+    for (int64_t i = 0; i < size[0]; i++)
         for (int64_t j = 0; j < size[1]; j++)
             for (int64_t k = 0; k < size[2]; k++)
                 for (int64_t l = 0; l < size[3]; l++) {
@@ -53,21 +55,22 @@ static void zero_sums(const attn_plan *p)
         zero_view(&p->weights, (const int64_t[AXES]){entries, 1, p->rows, p->keys});
 }
 
-/* Enough chunks that the threads finish together, none smaller than 128 rows, none larger than rows that share a sweep over the keys. */
+/* Enough chunks that the threads finish together, of a multiple of 192 rows, which fills the lanes of every level, but of no more rows than
+   share a sweep over the keys. */
 static void cut_rows(sdpa_run *r, int64_t rows, int threads)
 {
     int64_t unit = r->kernels->sdpa_unit(), heads = r->plan->items * r->plan->kv_heads,
             wanted = heads ? (4 * threads + heads - 1) / heads : 1;
     r->chunk_rows = threads > 1 ? (rows + wanted - 1) / wanted : unit;
-    r->chunk_rows = r->chunk_rows < 128 ? 128 : r->chunk_rows > unit ? unit : (r->chunk_rows + 63) / 64 * 64;
+    r->chunk_rows = (r->chunk_rows + 191) / 192 * 192;
+    r->chunk_rows = r->chunk_rows > unit ? unit : r->chunk_rows;
     r->chunks = (rows + r->chunk_rows - 1) / r->chunk_rows;
 }
 
 /* Below about 20 microseconds of work a second thread costs more than it does. */
 static int threads_for(const attn_ctx *ctx, const attn_plan *p)
 {
-    double flops = 2.0 * (double)(p->is_packed ? 1 : p->items) * (double)p->heads * (double)p->rows * (double)p->keys *
-                   (double)(p->dim + p->value_dim);
+    double flops = 2.0 * p->cells * (double)p->heads * (double)(p->dim + p->value_dim);
     return flops < 1e6 ? 1 : (int)ctx->threads;
 }
 
@@ -77,9 +80,10 @@ static attn_status run_plan(attn_ctx *ctx, const attn_plan *p)
     int threads = threads_for(ctx, p);
     ctx->info.path = p->is_f64 ? "tiled f64" : "tiled f32";
     zero_sums(p);
-    if (p->items == 0 || p->kv_heads == 0 || p->rows == 0)
+    ctx->info.threads = 1;
+    if (p->items == 0 || p->kv_heads == 0 || p->longest == 0)
         return ATTN_OK;
-    cut_rows(&r, p->rows * p->group, threads);
+    cut_rows(&r, p->longest * p->group, threads);
     if (p->opts.flags & ATTN_AVERAGE)
         r.kv_heads = p->kv_heads;
     r.is_whole = p->mass.data != NULL;

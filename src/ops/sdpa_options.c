@@ -4,6 +4,7 @@
 
 #include "../core/tensor.h"
 #include "../kernels/convert.h"
+#include <float.h>
 #include <math.h>
 
 enum { KNOWN_FLAGS = ATTN_CAUSAL | ATTN_SCALE | ATTN_WINDOW | ATTN_OFFSET | ATTN_ALIBI | ATTN_MASK_DROP | ATTN_AVERAGE | ATTN_RELAXED };
@@ -27,8 +28,9 @@ static attn_status check_numbers(attn_ctx *ctx, const attn_plan *p)
         return attn_fail(ctx, ATTN_E_ARG, "softcap is %g; it must be positive and finite, or 0 for none", o->softcap);
     if (!(o->dropout >= 0 && o->dropout <= 1))
         return attn_fail(ctx, ATTN_E_ARG, "dropout is %g; it must be a probability from 0 to 1", o->dropout);
-    if (o->first_batch < 0 || o->first_head < 0 || o->first_row < 0)
-        return attn_fail(ctx, ATTN_E_ARG, "first_batch, first_head and first_row are %lld, %lld, %lld; none may be negative",
+    if (o->first_batch < 0 || o->first_head < 0 || o->first_row < 0 || o->first_batch > ATTN_FAR || o->first_head > ATTN_FAR ||
+        o->first_row > ATTN_FAR)
+        return attn_fail(ctx, ATTN_E_ARG, "first_batch, first_head and first_row are %lld, %lld, %lld; none may be negative or beyond 2^61",
                          (long long)o->first_batch, (long long)o->first_head, (long long)o->first_row);
     if (has(p, ATTN_WINDOW) && (o->window_left < -1 || o->window_right < -1))
         return attn_fail(ctx, ATTN_E_ARG, "window is (%lld,%lld); each side is a count of keys, or -1 for open", (long long)o->window_left,
@@ -59,6 +61,8 @@ static attn_status check_integers(attn_ctx *ctx, const attn_tensor *t, const cha
         return status;
     if (t->dtype != ATTN_I32 && t->dtype != ATTN_I64)
         return attn_fail(ctx, ATTN_E_DTYPE, "%s has dtype %s; int32 or int64 is needed", name, attn_dtype_name(t->dtype));
+    if (t->ndim != 1 && n < 0)
+        return attn_fail(ctx, ATTN_E_SHAPE, "%s has shape %s; one axis is needed, %s", name, attn_shape_text(shape, t), of_what);
     if (t->ndim != 1 || (n >= 0 && t->shape[0] != n))
         return attn_fail(ctx, ATTN_E_SHAPE, "%s has shape %s; [%lld] is needed, %s", name, attn_shape_text(shape, t), (long long)n,
                          of_what);
@@ -88,7 +92,7 @@ static attn_status check_cu_seqlens(attn_ctx *ctx, const attn_tensor *t, const c
 static attn_item extents_of(const attn_plan *p, int64_t b)
 {
     const attn_sdpa_opts *o = &p->opts;
-    attn_item at = { .rows = p->rows, .keys = p->keys };
+    attn_item at = {.rows = p->rows, .keys = p->keys};
     if (p->is_packed) {
         at.first_row = integer_at(o->cu_seqlens_q, b);
         at.rows = integer_at(o->cu_seqlens_q, b + 1) - at.first_row;
@@ -146,7 +150,8 @@ static attn_status check_anchor(attn_ctx *ctx, const attn_plan *p)
     const attn_sdpa_opts *o = &p->opts;
     const char *who = has(p, ATTN_CAUSAL) ? "causal" : has(p, ATTN_WINDOW) ? "window" : has_alibi(p) ? "ALiBi" : NULL;
     int has_offset = has(p, ATTN_OFFSET) || o->offsets;
-    for (int64_t b = 0; b < p->items; b++) {
+    const int64_t different = p->is_packed || o->kv_len || o->q_len || o->offsets ? p->items : p->items > 0;
+    for (int64_t b = 0; b < different; b++) {
         attn_item at = attn_plan_item(p, b);
         int64_t named = o->align == ATTN_ALIGN_BOTTOM_RIGHT ? at.kv_len - at.q_len : 0;
         if (has_offset && o->align != ATTN_ALIGN_DEFAULT && at.offset != named)
@@ -163,6 +168,22 @@ static attn_status check_anchor(attn_ctx *ctx, const attn_plan *p)
     return ATTN_OK;
 }
 
+/* How long the longest item is, and how many cells all of them have. */
+static void measure_items(attn_plan *p)
+{
+    p->longest = p->rows;
+    p->cells = (double)p->items * (double)p->rows * (double)p->keys;
+    if (!p->is_packed)
+        return;
+    p->longest = 0;
+    p->cells = 0;
+    for (int64_t b = 0; b < p->items; b++) {
+        attn_item at = extents_of(p, b);
+        p->longest = at.rows > p->longest ? at.rows : p->longest;
+        p->cells += (double)at.rows * (double)at.keys;
+    }
+}
+
 static attn_status plan_positions(attn_ctx *ctx, attn_plan *p)
 {
     const attn_sdpa_opts *o = &p->opts;
@@ -174,6 +195,8 @@ static attn_status plan_positions(attn_ctx *ctx, attn_plan *p)
         if (status == ATTN_OK)
             p->items = o->cu_seqlens_q->shape[0] - 1;
     }
+    if (status == ATTN_OK)
+        measure_items(p);
     status = status ? status : check_lengths(ctx, p, o->kv_len, "kv_len", 1);
     status = status ? status : check_lengths(ctx, p, o->q_len, "q_len", 0);
     status = status ? status : check_offsets(ctx, p);
@@ -296,6 +319,12 @@ static attn_status check_per_head(attn_ctx *ctx, const attn_plan *p, const attn_
                             (long long)p->heads, per_item ? " or [B,H]" : "");
 }
 
+/* A finite number beyond the range of what is computed in counts as the greatest of its sign, as a bias does. */
+static double in_range(const attn_plan *p, double x)
+{
+    return p->is_f64 || !isfinite(x) ? x : x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : x;
+}
+
 /* As doubles [items][heads]; t NULL: the default slopes. */
 static void read_per_head(double *values, const attn_plan *p, const attn_tensor *t, int64_t items)
 {
@@ -304,7 +333,7 @@ static void read_per_head(double *values, const attn_plan *p, const attn_tensor 
             int64_t at = t && p->heads > 1 ? h * t->stride[t->ndim - 1] : 0;
             if (t && t->ndim == 2 && items > 1)
                 at += b * t->stride[0];
-            values[b * p->heads + h] = t ? attn_load_float(t->data, t->dtype, at) : default_slope(h, p->heads);
+            values[b * p->heads + h] = in_range(p, t ? attn_load_float(t->data, t->dtype, at) : default_slope(h, p->heads));
         }
 }
 
@@ -371,6 +400,8 @@ attn_status attn_plan_options(attn_ctx *ctx, attn_plan *p, int rank)
     status = status ? status : plan_masks(ctx, p);
     status = status ? status : plan_heads(ctx, p);
     status = status ? status : plan_outputs(ctx, p, rank);
-    p->scale = has(p, ATTN_SCALE) ? p->opts.scale : 1 / sqrt((double)p->dim);
+    p->scale = in_range(p, has(p, ATTN_SCALE) ? p->opts.scale : 1 / sqrt((double)p->dim));
+    if (p->opts.softcap > 0 && !p->is_f64)
+        p->opts.softcap = fmax(in_range(p, p->opts.softcap), FLT_MIN);
     return status;
 }

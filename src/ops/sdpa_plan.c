@@ -3,6 +3,7 @@
 #include "sdpa_plan.h"
 
 #include "../core/tensor.h"
+#include "overlap.h"
 #include <math.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ attn_view attn_bind(const attn_tensor *t, const int *axes)
     /* An empty tensor may have NULL data; the view must still count as present. Nothing of it is ever read. */
     static char nothing;
     attn_view v = {.data = t->data ? t->data : &nothing, .dtype = t->dtype};
-    for (int i = 0; i < t->ndim; i++)
+    for (int i = 0; i < t->ndim && !attn_tensor_is_empty(t); i++)
         v.stride[axes[i]] = t->shape[i] == 1 ? 0 : t->stride[i];
     return v;
 }
@@ -151,54 +152,17 @@ attn_status attn_bind_output(attn_ctx *ctx, attn_view *view, const attn_plan *p,
     return ATTN_OK;
 }
 
-/* ------------------------------------------------------------------ overlap ---- */
-
-typedef struct named_tensor {
-    const attn_tensor *t;
-    const char *name;
-} named_tensor;
-
-static attn_status check_apart(attn_ctx *ctx, const named_tensor *outputs, int n_outputs, const named_tensor *inputs, int n_inputs)
-{
-    for (int i = 0; i < n_outputs; i++) {
-        const named_tensor o = outputs[i];
-        if (!o.t)
-            continue;
-        if (!attn_tensor_is_injective(o.t))
-            return attn_fail(ctx, ATTN_E_ARG, "%s writes two elements to one place: a stride is 0 or too short for its shape", o.name);
-        for (int j = 0; j < i; j++)
-            if (outputs[j].t && !attn_tensors_disjoint(o.t, outputs[j].t))
-                return attn_fail(ctx, ATTN_E_ARG, "%s overlaps %s in memory; every output needs memory of its own", o.name,
-                                 outputs[j].name);
-        for (int j = 0; j < n_inputs; j++)
-            if (inputs[j].t && !attn_tensors_disjoint(o.t, inputs[j].t))
-                return attn_fail(ctx, ATTN_E_ARG, "%s overlaps %s in memory; an output needs memory that no input uses", o.name,
-                                 inputs[j].name);
-    }
-    return ATTN_OK;
-}
-
 static attn_status check_overlap(attn_ctx *ctx, const attn_plan *p, const attn_tensor *out, const attn_tensor *q, const attn_tensor *k,
                                  const attn_tensor *v)
 {
-    const attn_sdpa_opts *o = &p->opts;
-    const named_tensor outputs[] = {{out, "out"},          {o->lse, "lse"},         {o->row_max, "row_max"}, {o->entropy, "entropy"},
-                                    {o->mass, "mass"},     {o->weights, "weights"}, {o->scores, "scores"},   {o->scaled, "scaled"},
-                                    {o->capped, "capped"}, {o->masked, "masked"}};
-    const named_tensor inputs[] = {{q, "q"},
-                                   {k, "k"},
-                                   {v, "v"},
-                                   {o->mask, "mask"},
-                                   {o->bias, "bias"},
-                                   {o->keep, "keep"},
-                                   {o->offsets, "offsets"},
-                                   {o->kv_len, "kv_len"},
-                                   {o->q_len, "q_len"},
-                                   {o->cu_seqlens_q, "cu_seqlens_q"},
-                                   {o->cu_seqlens_k, "cu_seqlens_k"},
-                                   {o->alibi_slopes, "alibi_slopes"},
-                                   {o->sinks, "sinks"}};
-    return check_apart(ctx, outputs, sizeof outputs / sizeof *outputs, inputs, sizeof inputs / sizeof *inputs);
+    attn_named_list outputs = {.n = 0}, inputs = {.n = 0};
+    attn_list_add(&outputs, out, "out");
+    attn_list_outputs(&outputs, &p->opts);
+    attn_list_add(&inputs, q, "q");
+    attn_list_add(&inputs, k, "k");
+    attn_list_add(&inputs, v, "v");
+    attn_list_inputs(&inputs, &p->opts);
+    return attn_check_apart(ctx, &outputs, &inputs);
 }
 
 /* --------------------------------------------------------------------- plan ---- */

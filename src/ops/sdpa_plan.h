@@ -19,6 +19,8 @@ typedef struct attn_plan {
     int64_t items, heads, kv_heads, group; /* group = heads / kv_heads */
     int64_t rows, keys;                    /* Lq, Lk; packed: of all sequences */
     int64_t dim, value_dim;
+    int64_t longest;                       /* rows of the longest item */
+    double cells;                          /* rows times keys, of all items */
     int is_f64, is_packed;
     attn_view q, k, v, out;
 
@@ -47,7 +49,7 @@ attn_item attn_plan_item(const attn_plan *p, int64_t item);
 
 /* ---- shared by the two files that make a plan ---- */
 
-/* Does the tensor have a dtype, 0..AXES axes that fit 64 bits, and data? name is what the sentence calls it. */
+/* Does the tensor have a dtype, 0..ATTN_MAX_DIMS axes whose bytes fit 63 bits, and data? name is what the sentence calls it. */
 attn_status attn_check_tensor(attn_ctx *ctx, const attn_tensor *t, const char *name);
 /* Binds axis i of t to axes[i] of the view; t has been checked. */
 attn_view attn_bind(const attn_tensor *t, const int *axes);
