@@ -5,7 +5,9 @@
 #include "message.h"
 
 #include <attn/attn.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 static int print_version(void)
 {
@@ -46,8 +48,18 @@ static int run_verb(const verb_desc *verb, int argc, char **argv)
     return opt_given(&o, OPT_VERSION) ? print_version() : commands[verb - verb_table](&o);
 }
 
+/* A file that is opened must not get the number of a closed standard stream: messages would go into it. The way each is opened makes its use
+   fail as on a closed one. */
+static void hold_standard_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            _exit(EXIT_TROUBLE);
+}
+
 int main(int argc, char **argv)
 {
+    hold_standard_streams();
     finish_install_handlers();
     if (argc < 2) {
         help_overview(stderr);

@@ -120,3 +120,15 @@ for n in 'qkv': np.save('long_' + n + '.npy', np.zeros((4, 4096, 64), np.float32
     attn sdpa long_q.npy long_k.npy long_v.npy --isa scalar --threads 1 -o out.npy 2>stderr.txt
     [ ! -s stderr.txt ]
 }
+
+@test "a closed standard stream: messages do not go into a file, and what is lost is said" {
+    two -o wanted.npy
+    two -o out.npy --verbose 2>&-
+    cmp out.npy wanted.npy
+    two -o out.npy --verbose <&- >&- 2>&-
+    cmp out.npy wanted.npy
+    status=0
+    two >&- 2>stderr.txt || status=$?
+    [ "$status" = 2 ]
+    grep -q "Bad file descriptor" stderr.txt
+}
