@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "json_out.h"
 #include "finish.h"
+#include "text.h"
 
 #include <math.h>
 #include <string.h>
@@ -8,14 +9,14 @@
 static void print_string(FILE *f, const char *s)
 {
     fputc('"', f);
-    for (; *s; s++) {
-        const unsigned char c = (unsigned char)*s;
+    for (int bytes; *s; s += bytes) {
+        const uint32_t c = text_decode(s, &bytes);
         if (c == '"' || c == '\\')
-            fprintf(f, "\\%c", c);
-        else if (c < 0x20)
-            fprintf(f, "\\u%04x", c);
+            fprintf(f, "\\%c", *s);
+        else if (c == NOT_UTF8 || text_is_control(c))
+            fprintf(f, "\\u%04x", c == NOT_UTF8 ? 0xFFFDu : (unsigned)c);
         else
-            fputc(c, f);
+            fwrite(s, 1, (size_t)bytes, f);
     }
     fputc('"', f);
 }
@@ -145,7 +146,7 @@ static void print_axis(json_writer *j, const attn_tensor *t, int32_t axis, int64
             fputs(", ", j->f);
         print_axis(j, t, axis + 1, index);
     }
-    if (!last && t->shape[axis] > 0)
+    if (!last)
         fprintf(j->f, "\n%*s", 2 * (j->depth + axis), "");
     fputc(']', j->f);
 }
@@ -154,7 +155,10 @@ void jw_values(json_writer *j, const char *key, const attn_tensor *t)
 {
     int64_t index[ATTN_MAX_DIMS] = {0};
     start(j, key);
-    print_axis(j, t, 0, index);
+    if (tensor_count(t) == 0)
+        fputs("[]", j->f); /* 2^50 rows of nothing are no text */
+    else
+        print_axis(j, t, 0, index);
 }
 
 void jw_array(json_writer *j, const char *key, const char *formula, const attn_tensor *t, const char *file)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "message.h"
+#include "text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -9,7 +10,7 @@ static void say(const char *format, va_list args)
 {
     fflush(stdout);
     fputs("attn: ", stderr);
-    vfprintf(stderr, format, args);
+    text_print(stderr, format, args);
     fputc('\n', stderr);
 }
 

@@ -81,7 +81,7 @@ void print_heading(FILE *f, const char *format, ...)
     va_list args;
     va_start(args, format);
     fputs(bold ? "\033[1m" : "", f);
-    vfprintf(f, format, args);
+    text_print(f, format, args);
     fputs(bold ? "\033[0m\n" : "\n", f);
     va_end(args);
 }

@@ -33,8 +33,6 @@ int64_t tensor_count(const attn_tensor *t)
 
 bool dtype_is_float(attn_dtype d) { return d == ATTN_F32 || d == ATTN_F64 || d == ATTN_F16 || d == ATTN_BF16; }
 
-bool dtype_is_integer(attn_dtype d) { return d >= ATTN_I8 && d <= ATTN_U64; }
-
 static const void *element(const attn_tensor *t, const int64_t *index)
 {
     int64_t at = 0;

@@ -16,7 +16,6 @@ const char *tensor_shape_text(char out[SHAPE_TEXT], const attn_tensor *t);
 int64_t tensor_count(const attn_tensor *t);
 
 bool dtype_is_float(attn_dtype d);
-bool dtype_is_integer(attn_dtype d);
 
 /* Element at index[0..ndim-1]. The first is exact but for 64-bit integers beyond 2^53; the second is for bool and integer dtypes. */
 double tensor_value(const attn_tensor *t, const int64_t *index);

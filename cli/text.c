@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "text.h"
 
-#include <stdint.h>
+#include <stdarg.h>
+#include <stdlib.h>
 
-/* Decodes one character; *bytes is at least 1. */
-static uint32_t decode(const unsigned char *s, int *bytes)
+uint32_t text_decode(const char *text, int *bytes)
 {
-    const int length = s[0] >= 0xF0 && s[0] < 0xF8 ? 4 : s[0] >= 0xE0 ? 3 : s[0] >= 0xC0 ? 2 : 1;
-    uint32_t c = length == 1 ? s[0] : s[0] & (0x7Fu >> length);
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const unsigned char *s = (const unsigned char *)text;
+    const int length = s[0] < 0x80 ? 1 : s[0] < 0xC0 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF8 ? 4 : 0;
+    uint32_t c = length > 1 ? s[0] & (0x7Fu >> length) : s[0];
+    *bytes = 1;
     for (int i = 1; i < length; i++) {
-        if ((s[i] & 0xC0) != 0x80) {
-            *bytes = 1;
-            return s[0];
-        }
+        if ((s[i] & 0xC0) != 0x80)
+            return NOT_UTF8;
         c = c << 6 | (s[i] & 0x3F);
     }
+    if (length == 0 || c < least[length] || c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF))
+        return NOT_UTF8;
     *bytes = length;
     return c;
 }
+
+bool text_is_control(uint32_t c) { return c < 0x20 || (c >= 0x7F && c < 0xA0); }
 
 /* The ranges of Unicode's EastAsianWidth W and F that text uses, and the usual combining marks. */
 static int columns_of(uint32_t c)
@@ -35,23 +40,36 @@ static int columns_of(uint32_t c)
     return 1;
 }
 
-size_t text_cut(const char *text, int columns)
-{
-    size_t at = 0;
-    while (text[at]) {
-        int bytes;
-        columns -= columns_of(decode((const unsigned char *)text + at, &bytes));
-        if (columns < 0)
-            break;
-        at += (size_t)bytes;
-    }
-    return at;
-}
-
 int text_columns(const char *text)
 {
     int columns = 0, bytes;
     for (const char *s = text; *s; s += bytes)
-        columns += columns_of(decode((const unsigned char *)s, &bytes));
+        columns += columns_of(text_decode(s, &bytes));
     return columns;
+}
+
+static void print_shown(FILE *f, const char *text)
+{
+    int bytes;
+    for (const char *s = text; *s; s += bytes) {
+        const uint32_t c = text_decode(s, &bytes);
+        if (c != NOT_UTF8 && !text_is_control(c))
+            fwrite(s, 1, (size_t)bytes, f);
+        else
+            for (int i = 0; i < bytes; i++)
+                fprintf(f, "\\x%02x", (unsigned char)s[i]);
+    }
+}
+
+void text_print(FILE *f, const char *format, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    const int length = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    char *text = length < 0 ? NULL : malloc((size_t)length + 1);
+    if (text)
+        vsnprintf(text, (size_t)length + 1, format, args);
+    print_shown(f, text ? text : format);
+    free(text);
 }

@@ -60,3 +60,29 @@ assert arrays['weights'] == {'dtype': 'f64', 'shape': [2, 2], 'file': 'w.npy'}"
 }
 
 @test "the whole text of one" { golden explain-split.json attn explain split arange_4x8.npy --heads 2 --json; }
+
+@test "an array without elements is [], however many rows of nothing it has" {
+    numpy "
+for name, shape in (('rows', '(1125899906842624, 0)'), ('blocks', '(2, 0, 3)')):
+    header = ('{\'descr\': \'<f4\', \'fortran_order\': False, \'shape\': ' + shape + ', }').encode()
+    open(name + '.npy', 'wb').write(b'\x93NUMPY\x01\x00' + bytes([len(header), 0]) + header)"
+    for name in rows blocks; do
+        timeout 20 "$ATTN" show $name.npy --json >out.json
+        grep -qF '"values": []' out.json
+        "$PYTHON" "$SOURCE/tests/cli/check_json.py" "$SOURCE/docs/attn-json-schema.json" out.json
+    done
+}
+
+@test "names out of files: exact, and nothing that a terminal obeys" {
+    strange_names strange.safetensors
+    attn show strange.safetensors --json >out.json
+    refused grep -q $'\033' out.json
+    "$PYTHON" - <<'PY'
+import json
+text = open("out.json", encoding="utf-8", newline="").read()
+assert not any(c == "\x7f" or "\x80" <= c < "\xa0" for c in text)
+assert list(json.loads(text)["arrays"]) == ["\x1b[2J\x07", "\x7f\x9b1m", "\uac00"], text
+PY
+    attn sdpa q.csv k.csv v.csv -o $'\xff\xe2\x82.npy' --json >out.json
+    grep -qF '"file": "\ufffd\ufffd\ufffd.npy"' out.json
+}

@@ -19,6 +19,16 @@ a = np.load
 $1"
 }
 
+# strange_names FILE: a .safetensors whose array names a terminal would obey, and one in Korean.
+strange_names() {
+    "$PYTHON" - "$1" <<'PY'
+import json, struct, sys
+names = "\x1b[2J\x07", "\x7f\x9b1m", "\uac00"
+header = json.dumps({name: {"dtype": "F32", "shape": [1], "data_offsets": [4 * i, 4 * i + 4]} for i, name in enumerate(names)}).encode()
+open(sys.argv[1], "wb").write(struct.pack("<Q", len(header)) + header + bytes(4 * len(names)))
+PY
+}
+
 # A command that must not succeed. (`! command` alone would not fail a test.)
 refused() { if "$@"; then return 1; fi; }
 
