@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # usage: consume_pkgconfig.sh c|cxx shared|static PREFIX FOLDER      compiles, links and runs consumer.c by the flags of attn_io.pc
 set -eu
-language=$1 kind=$2 prefix=$3 folder=$4
+language=$1 prefix=$3 folder=$4
 source=$(dirname "$0")/consumer.c
 
 rm -rf "$folder"
@@ -11,13 +11,11 @@ case $language in
 c) compile="$CC -std=c17 -x c" ;;
 cxx) compile="$CXX -std=c++17 -x c++" ;;
 esac
-static=
-[ "$kind" = shared ] || static=--static
 pc=$(find "$prefix" -name attn_io.pc)
 PKG_CONFIG_PATH=$(dirname "$pc")
 export PKG_CONFIG_PATH
 flags=$(pkg-config --cflags attn_io)
-libs=$(pkg-config --libs $static attn_io)
+libs=$(pkg-config --libs attn_io)
 # shellcheck disable=SC2086 # lists of flags
 $compile -Wall -Wextra -Wpedantic -Werror $flags "$source" -x none -o "$folder/consumer" $libs -lm
 cd "$folder"
