@@ -19,10 +19,15 @@ static int64_t rows_of(const attn_tensor *t) { return t->shape[t->ndim - 2]; }
 static int64_t columns_of(const attn_tensor *t) { return t->shape[t->ndim - 1]; }
 
 /* "X W_Q = Q   (10,512) x (512,512) -> (10,512)", and what that is for each head. */
-static void print_projection(const whole *a, const char *formula, const attn_tensor *x, int64_t columns, int64_t heads)
+static void print_projection(const whole *a, char name, const attn_tensor *bias, const attn_tensor *x, int64_t columns, int64_t heads)
 {
-    char shapes[SHAPE_TEXT], line[256];
+    char formula[32], shapes[SHAPE_TEXT], line[256];
+    const char from = x == &a->m.x ? 'X' : 'M';
     const long long L = rows_of(x), in = columns_of(x), all = columns, one = columns / heads;
+    if (bias || a->w.desc.b_qkv)
+        snprintf(formula, sizeof formula, "%c W_%c + b_%c = %c", from, name, name, name);
+    else
+        snprintf(formula, sizeof formula, "%c W_%c = %c", from, name, name);
     snprintf(shapes, sizeof shapes, "(%lld,%lld) x (%lld,%lld) -> (%lld,%lld)", L, in, in, all, L, all);
     snprintf(line, sizeof line, "%s: (%lld,%lld) x (%lld,%lld) -> (%lld,%lld)", explain_say(a->e.lang, W_PER_HEAD), L, in, in, one, L, one);
     explain_heading(formula, shapes, line);
@@ -62,12 +67,12 @@ static int print_text(const whole *a)
 {
     const attn_tensor *memory = a->m.memory_given ? a->m.memory_given : &a->m.x;
     const attn_tensor *memory_v = a->m.memory_v_given ? a->m.memory_v_given : memory;
-    const bool crossed = memory != &a->m.x, biased = a->w.desc.b_q || a->w.desc.b_qkv;
+    const attn_mha_desc *w = &a->w.desc;
     char x[SHAPE_TEXT];
     printf("X %s\n", tensor_shape_text(x, &a->m.x));
-    print_projection(a, biased ? "X W_Q + b_Q = Q" : "X W_Q = Q", &a->m.x, a->w.columns_q, a->e.z->H);
-    print_projection(a, crossed ? "M W_K = K" : biased ? "X W_K + b_K = K" : "X W_K = K", memory, a->w.columns_k, a->e.z->Hkv);
-    print_projection(a, crossed ? "M W_V = V" : biased ? "X W_V + b_V = V" : "X W_V = V", memory_v, a->w.columns_v, a->e.z->Hkv);
+    print_projection(a, 'Q', w->b_q, &a->m.x, a->w.columns_q, a->e.z->H);
+    print_projection(a, 'K', w->b_k, memory, a->w.columns_k, a->e.z->Hkv);
+    print_projection(a, 'V', w->b_v, memory_v, a->w.columns_v, a->e.z->Hkv);
     print_split(a);
     const int status = explain_stages(&a->e);
     if (status)

@@ -96,3 +96,16 @@ assert np.isneginf(file['masked'][0, 0, 0, 1:]).all()"
     [ "$(wc -l <text.txt)" -lt 60 ]
     grep -q "(20000,4) x (4,20000) -> (20000,20000)" text.txt
 }
+
+@test "each projection of multi-head attention shows the bias that it has, and where it comes from" {
+    numpy "
+w, b = np.eye(4), np.zeros(4)
+np.savez('biased.npz', w_q=w, w_k=w, w_v=w, b_k=b)
+np.savez('packed.npz', w_qkv=np.hstack([w, w, w]), b_qkv=np.zeros(12))"
+    run attn explain mha student.csv biased.npz --heads 2
+    lines "X W_Q = Q " "X W_K + b_K = K " "X W_V = V "
+    run attn explain mha student.csv biased.npz --heads 2 --memory student.csv
+    lines "X W_Q = Q " "M W_K + b_K = K " "M W_V = V "
+    run attn explain mha student.csv packed.npz --heads 2 --memory student.csv
+    lines "X W_Q + b_Q = Q " "M W_K + b_K = K " "M W_V + b_V = V "
+}
