@@ -70,7 +70,7 @@ bool explain_default_scale(const explanation *e);
 /* Every stage of the attention into r, under the names of the contract, at path (NULL: for --json only); opts gets the tensors. The output
    is not among them. */
 int explain_add_stages(const explanation *e, results *r, attn_sdpa_opts *opts, const char *path);
-/* What --json prints: the settings, and every result as a stage with its formula. */
+/* What --json prints: the settings, and every result as a stage with its formula. There is a row. */
 int explain_print_json(const explanation *e, const results *r);
 
 /* attn explain split. */

@@ -48,15 +48,18 @@ int explain_print_json(const explanation *e, const results *r)
 {
     const attn_info info = attn_ctx_info(e->s->ctx);
     row_numbers first = {.b = 0};
+    const int status = row_collect(e, 0, 0, 0, &first);
+    const double scale = first.row.scale;
+    row_free(&first);
+    if (status)
+        return status;
     json_writer j = jw_begin_document(e->s->o->verb->name);
     jw_begin(&j, "run", '{');
     jw_string(&j, "path", info.path);
     jw_string(&j, "isa", info.isa);
     jw_int(&j, "threads", info.threads);
     jw_end(&j, '}');
-    if (e->z->B && e->z->H && e->z->Lq && row_collect(e, 0, 0, 0, &first) == EXIT_DONE)
-        jw_number(&j, "scale", first.row.scale, ATTN_F64);
-    row_free(&first);
+    jw_number(&j, "scale", scale, ATTN_F64);
     if (e->row_names || e->key_names) {
         const int64_t count = e->row_names ? e->z->Lq : e->z->Lk;
         jw_begin(&j, "tokens", '[');
