@@ -8,36 +8,64 @@
 
 enum { SENTENCE = 1024 };
 
-/* What the file says about array i, and its numbers where the dtype is read. */
-static int show_array(const options *o, attn_file *f, size_t i, int round)
+static bool is_read(const attn_array_info *info) { return info->dtype && info->ndim <= ATTN_MAX_DIMS; }
+
+/* Array i, which is_read. 0, or an exit code after a message. */
+static int load(const options *o, attn_file *f, size_t i, attn_tensor *t)
 {
-    char shape[SHAPE_TEXT], sentence[SENTENCE];
-    attn_tensor t;
-    const attn_array_info info = attn_file_info(f, i);
-    print_heading(stdout, "%s%s%s %s", info.name, *info.name ? " " : "", shape_text(shape, info.ndim, info.shape), info.dtype_name);
-    if (!info.dtype || info.ndim > ATTN_MAX_DIMS) {
-        puts("  (not shown: attn does not read these numbers)");
-        return EXIT_DONE;
-    }
-    if (attn_file_tensor(f, i, &t, sentence, sizeof sentence) != ATTN_OK)
+    char sentence[SENTENCE];
+    if (attn_file_tensor(f, i, t, sentence, sizeof sentence) != ATTN_OK)
         return trouble("%s", sentence);
-    if (t.dtype == ATTN_U16 && opt_given(o, OPT_IN_DTYPE))
-        t.dtype = ATTN_BF16;
-    table_tensor(stdout, &t, NULL, round, 2);
+    if (t->dtype == ATTN_U16 && opt_given(o, OPT_IN_DTYPE))
+        t->dtype = ATTN_BF16;
     return EXIT_DONE;
 }
 
-static int show_json(attn_file *f)
+/* A damaged array is found before anything is printed; later loads of the same array cost nothing. */
+static int load_all(const options *o, attn_file *f)
 {
-    char sentence[SENTENCE];
+    attn_tensor t;
+    int status = EXIT_DONE;
+    for (size_t i = 0; i < attn_file_count(f) && !status; i++) {
+        const attn_array_info info = attn_file_info(f, i);
+        if (is_read(&info))
+            status = load(o, f, i, &t);
+    }
+    return status;
+}
+
+static int show_text(const options *o, attn_file *f, int round)
+{
+    char shape[SHAPE_TEXT];
+    if (attn_file_count(f) == 0)
+        puts("no array");
+    for (size_t i = 0; i < attn_file_count(f); i++) {
+        attn_tensor t;
+        const attn_array_info info = attn_file_info(f, i);
+        const int status = is_read(&info) ? load(o, f, i, &t) : EXIT_DONE;
+        if (status)
+            return status;
+        print_heading(stdout, "%s%s%s %s", info.name, *info.name ? " " : "", shape_text(shape, info.ndim, info.shape),
+                      is_read(&info) ? attn_dtype_name(t.dtype) : info.dtype_name);
+        if (is_read(&info))
+            table_tensor(stdout, &t, NULL, round, 2);
+        else
+            puts("  (not shown: attn does not read these numbers)");
+    }
+    return finish_stdout();
+}
+
+static int show_json(const options *o, attn_file *f)
+{
     json_writer j = jw_begin_document("show");
     jw_begin(&j, "arrays", '{');
     for (size_t i = 0; i < attn_file_count(f); i++) {
         attn_tensor t;
         const attn_array_info info = attn_file_info(f, i);
-        if (info.dtype && info.ndim <= ATTN_MAX_DIMS) {
-            if (attn_file_tensor(f, i, &t, sentence, sizeof sentence) != ATTN_OK)
-                return trouble("%s", sentence);
+        if (is_read(&info)) {
+            const int status = load(o, f, i, &t);
+            if (status)
+                return status;
             jw_array(&j, info.name, NULL, &t, NULL);
             continue;
         }
@@ -54,22 +82,16 @@ int cmd_show(const options *o)
 {
     inputs in = {.o = o};
     attn_file *f;
-    int64_t round = -1;
-    int status = opt_int(o, OPT_ROUND, 0, &round);
+    int round;
+    int status = opt_round(o, &round);
     if (!status && opt_given(o, OPT_IN_DTYPE) && opt_choice(o, OPT_IN_DTYPE) < 0)
         status = EXIT_TROUBLE;
     if (!status)
         status = inputs_open(&in, "FILE", o->operand[0], &f);
-    if (!status && opt_given(o, OPT_JSON)) {
-        status = show_json(f);
-    } else if (!status) {
-        if (attn_file_count(f) == 0)
-            puts("no array");
-        for (size_t i = 0; i < attn_file_count(f) && !status; i++)
-            status = show_array(o, f, i, (int)(round > 17 ? 17 : round));
-        if (!status)
-            status = finish_stdout();
-    }
+    if (!status)
+        status = load_all(o, f);
+    if (!status)
+        status = opt_given(o, OPT_JSON) ? show_json(o, f) : show_text(o, f, round);
     inputs_close(&in);
     return status;
 }

@@ -56,14 +56,12 @@ void row_free(row_numbers *r)
 
 int explain_settings(const options *o, explanation *e, tokens *words)
 {
-    int64_t round = -1;
-    int status = opt_int(o, OPT_ROUND, 0, &round);
+    int status = opt_round(o, &e->round);
     const int lang = opt_choice(o, OPT_LANG);
     if (!status && lang == -2)
         status = EXIT_TROUBLE;
     if (!status && opt_given(o, OPT_CELL) && opt_given(o, OPT_NPZ))
         status = trouble("--cell shows one row, and --npz writes all of them; give one of the two");
-    e->round = (int)(round > 17 ? 17 : round);
     e->lang = lang == 1 ? LANG_KO : LANG_EN;
     return status ? status : tokens_read(words, o->value[OPT_TOKENS]);
 }

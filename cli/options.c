@@ -184,6 +184,17 @@ int opt_int(const options *o, opt_id id, int64_t least, int64_t *out)
     return EXIT_DONE;
 }
 
+int opt_round(const options *o, int *decimals)
+{
+    enum { MOST_DECIMALS = 17 }; /* that tell any two f64 apart */
+    int64_t round = -1;
+    const int status = opt_int(o, OPT_ROUND, 0, &round);
+    if (!status && round > MOST_DECIMALS)
+        return trouble("--round is %lld, and can be at most %d", (long long)round, MOST_DECIMALS);
+    *decimals = (int)round;
+    return status;
+}
+
 int opt_double(const options *o, opt_id id, double *out)
 {
     const char *text = o->value[id];

@@ -134,6 +134,8 @@ static inline bool opt_given(const options *o, opt_id id) { return o->value[id] 
 /* The value of an option as a number; *out is left alone when the option is not given. 0, or an exit code after its message. */
 int opt_int(const options *o, opt_id id, int64_t least, int64_t *out);
 int opt_double(const options *o, opt_id id, double *out);
+/* The decimals of --round, at most 17; -1 when not given. 0, or an exit code after its message. */
+int opt_round(const options *o, int *decimals);
 /* The place of the value among the choices that the table names ("a|b"), -1 when not given, -2 after a message. */
 int opt_choice(const options *o, opt_id id);
 

@@ -10,10 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SENTENCE = 1024, MOST_DECIMALS = 17 };
+enum { SENTENCE = 1024 };
 
 void results_close(results *r)
 {
+    attn_outputs_unlink(r->set); /* first: a signal from here on finds nothing to remove */
     finish_watch(NULL);
     attn_outputs_destroy(r->set);
     r->set = NULL;
@@ -153,12 +154,10 @@ static int open_files(results *r, bool npy_to_pipe)
 int results_open(results *r, bool to_stdout)
 {
     const bool taken = stdout_is_taken(r), as_json = opt_given(r->o, OPT_JSON);
-    int64_t round = -1;
-    const int status = opt_int(r->o, OPT_ROUND, 0, &round);
+    int round;
+    const int status = opt_round(r->o, &round);
     if (status)
         return status;
-    if (round > MOST_DECIMALS)
-        return trouble("--round is %lld, and can be at most %d", (long long)round, MOST_DECIMALS);
     if (taken && as_json)
         return trouble("--json and an output named - both go to standard output; give the output a file name");
     return open_files(r, to_stdout && !taken && !as_json && !isatty(STDOUT_FILENO));
@@ -192,11 +191,11 @@ static int print_json(const results *r, const session *s)
 int results_commit(results *r)
 {
     char sentence[SENTENCE];
-    int64_t round = -1;
-    int status = opt_int(r->o, OPT_ROUND, 0, &round);
+    int round;
+    int status = opt_round(r->o, &round);
     for (int i = 0; i < r->count && !status; i++)
         if (is_rounded_text(r, &r->item[i]))
-            status = open_rounded(r, &r->item[i], (int)round, sentence);
+            status = open_rounded(r, &r->item[i], round, sentence);
     if (!status && attn_outputs_commit(r->set, sentence, sizeof sentence) != ATTN_OK)
         status = trouble("%s", sentence);
     return status;
@@ -204,8 +203,8 @@ int results_commit(results *r)
 
 int results_write(results *r, const session *s)
 {
-    int64_t round = -1;
-    int status = opt_int(r->o, OPT_ROUND, 0, &round);
+    int round;
+    int status = opt_round(r->o, &round);
     if (!status)
         status = results_commit(r);
     if (status)
@@ -215,6 +214,6 @@ int results_write(results *r, const session *s)
     const bool silent = stdout_is_taken(r);
     for (int i = 0; i < r->count && !silent; i++)
         if (!r->item[i].path)
-            print_table(&r->item[i], (int)round);
+            print_table(&r->item[i], round);
     return finish_stdout();
 }

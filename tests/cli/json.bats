@@ -86,3 +86,12 @@ PY
     attn sdpa q.csv k.csv v.csv -o $'\xff\xe2\x82.npy' --json >out.json
     grep -qF '"file": "\ufffd\ufffd\ufffd.npy"' out.json
 }
+
+@test "attn show reads uint16 as bf16 with --in-dtype, in text and as JSON" {
+    numpy "np.save('bits.npy', np.array([0x3FC0], np.uint16))"
+    [ "$(attn show bits.npy --in-dtype bf16)" = $'(1) bf16\n  1.5' ]
+    [ "$(attn show bits.npy)" = $'(1) u16\n  16320' ]
+    attn show bits.npy --in-dtype bf16 --json >out.json
+    grep -qF '"dtype": "bf16"' out.json
+    grep -qF '"values": [1.5]' out.json
+}

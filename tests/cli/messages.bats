@@ -28,7 +28,12 @@ two() { attn sdpa q.csv k.csv v.csv "$@"; }
     fails_with "--scale is 1/8, and must be a finite number such as 0.125" two --scale 1/8
     fails_with "--scale is inf, and must be a finite number such as 0.125" two --scale inf
     fails_with "--round is -1, and must be a whole number from 0 on" two --round -1
-    fails_with "--round is 99, and can be at most 17" two --round 99
+    local most="--round is 40, and can be at most 17"
+    fails_with "$most" two --round 40
+    fails_with "$most" attn mha ten_words.npy base_weights.npz --heads 8 --round 40
+    fails_with "$most" attn show q.csv --round 40
+    fails_with "$most" attn explain sdpa q.csv k.csv v.csv --round 40
+    fails_with "$most" attn explain split arange_4x8.npy --heads 2 --round 40
     fails_with "--threads is 0, and must be a whole number from 1 on" two --threads 0
     fails_with "--seed is x, and must be a whole number from 0 on" two --seed x
     fails_with "--align is middle, and must be one of: top-left|bottom-right" two --align middle
@@ -187,4 +192,16 @@ assert a('out.npy').dtype == np.float64 and np.array_equal(a('out.npy')[0], [10,
         attn sdpa strange.safetensors k.csv v.csv
     fails_with $'there is no verb \\xff\\xed\\xa0\\x80\\xc0\\xaf\uac00; the verbs are sdpa, mha, explain, show, selftest, info, bench' \
         attn $'\xff\xed\xa0\x80\xc0\xaf\uac00'
+}
+
+@test "a damaged array beside a good one: nothing is shown, in text or as JSON" {
+    numpy "
+np.savez('damaged.npz', a=np.zeros(100), b=np.full(100, 0.5))
+bytes_ = bytearray(open('damaged.npz', 'rb').read())
+bytes_[bytes_.rindex(np.float64(0.5).tobytes())] ^= 1
+open('damaged.npz', 'wb').write(bytes_)"
+    fails_saying "damaged.npz: b: a damaged zip" attn show damaged.npz
+    [ ! -s stdout.txt ]
+    fails_saying "damaged.npz: b: a damaged zip" attn show damaged.npz --json
+    [ ! -s stdout.txt ]
 }
