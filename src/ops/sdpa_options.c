@@ -162,7 +162,7 @@ static attn_status check_anchor(attn_ctx *ctx, const attn_plan *p)
             return attn_fail(
                 ctx, ATTN_E_ARG,
                 "%s with Lq = %lld and Lk = %lld is ambiguous: top-left puts row 0 at key 0 (row i at position i), bottom-right puts the "
-                "last row at the last key (row i at position i + %lld, as in decoding); name one with align, or give an offset",
+                "last row at the last key (row 0 at position %lld, as in decoding); name one with align, or give an offset",
                 who, (long long)at.rows, (long long)at.keys, (long long)(at.kv_len - at.q_len));
     }
     return ATTN_OK;
