@@ -3,6 +3,7 @@
 #include "message.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,14 +11,24 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The one thing that a signal handler needs to know. */
+/* What a signal handler needs to know. */
 static _Atomic(attn_outputs *) watched;
+static pthread_t main_thread;
 
+/* The main thread alone ends the command, whichever thread the system chose: while outputs appear under their names the library holds
+   signals back there, so that no signal comes between two of them. */
 static void on_signal(int signal_number)
 {
+    if (!pthread_equal(pthread_self(), main_thread)) {
+        const int error = errno;
+        pthread_kill(main_thread, signal_number);
+        errno = error;
+        return;
+    }
     attn_outputs_unlink(atomic_load(&watched));
     if (signal_number == SIGINT)
         _exit(EXIT_INTERRUPTED);
+    signal(signal_number, SIG_DFL);
     raise(signal_number); /* delivered with the default action when this handler returns */
 }
 
@@ -25,7 +36,8 @@ static void at_exit(void) { attn_outputs_unlink(atomic_load(&watched)); }
 
 void finish_install_handlers(void)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = on_signal};
+    main_thread = pthread_self();
     sigemptyset(&action.sa_mask);
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
     for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {

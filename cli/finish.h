@@ -5,7 +5,8 @@
 
 #include <attn/attn_io.h>
 
-/* On SIGINT and SIGTERM the temporaries of the set are removed and the command ends: with exit code 130, or by the signal itself. */
+/* On SIGINT, SIGTERM and SIGHUP the temporaries of the set are removed and the command ends: with exit code 130, or by the signal itself.
+   Called by the main thread. */
 void finish_install_handlers(void);
 /* The set whose temporaries a signal (or an early exit) removes; NULL: none. */
 void finish_watch(attn_outputs *set);
