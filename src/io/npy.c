@@ -152,6 +152,10 @@ static attn_status take_dtype(struct reader *t, struct npy_header *h)
     const attn_status s = take_string(t, h->word, sizeof h->word, "the dtype, a string,");
     if (s != ATTN_OK)
         return s;
+    for (const char *c = h->word; *c != '\0'; c++) { /* it becomes a dtype_name */
+        if ((unsigned char)*c >= 0x7f)
+            return attn_io_fail(t->report, ATTN_E_FORMAT, "dtype '%s' is no plain ASCII", h->word);
+    }
     const char order = h->word[0];
     const bool has_order = order == '<' || order == '>' || order == '=' || order == '|';
     for (size_t i = 0; i < sizeof dtypes / sizeof dtypes[0]; i++) {

@@ -9,6 +9,7 @@
 
 enum {
     MAX_ENTRIES = 65535,
+    MAX_HEADER_END = 12 + (1 << 16), /* opening reads every header, and all entries may lie over the same deflated bytes */
     MAX_RATIO = 1032 /* a deflate stream of n bytes holds at most 1032 n bytes */
 };
 
@@ -55,6 +56,11 @@ static attn_status check_entry(zip_t *z, uint32_t entry, size_t file_size, zip_s
     return ATTN_OK;
 }
 
+static attn_status refuse_header(size_t end, const struct report *r)
+{
+    return attn_io_fail(r, ATTN_E_FORMAT, "the header ends at byte %zu of the entry; in a .npz at most %d are read", end, MAX_HEADER_END);
+}
+
 /* Fills b with the beginning of the entry, or all of it, whatever attn_npy_need asks for. */
 static attn_status read_npy(zip_t *z, uint32_t entry, bool whole, const zip_stat_t *st, struct buffer *b, const struct report *r)
 {
@@ -71,7 +77,7 @@ static attn_status read_npy(zip_t *z, uint32_t entry, bool whole, const zip_stat
         struct npy_header h;
         const struct report nowhere = {.text = NULL};
         for (size_t need = attn_npy_need(b->data, 0); s == ATTN_OK && need > b->size; need = attn_npy_need(b->data, b->size)) {
-            s = attn_buffer_fill(b, &source, need, r);
+            s = need > MAX_HEADER_END ? refuse_header(need, r) : attn_buffer_fill(b, &source, need, r);
             if (b->size < need || attn_npy_header(&h, b->data, b->size, &nowhere) == ATTN_OK)
                 break;
         }
