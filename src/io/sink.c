@@ -27,9 +27,11 @@ static void write_all(struct sink *s, const unsigned char *p, size_t size)
 {
     while (size > 0 && s->error == 0) {
         const ssize_t n = write(s->fd, p, size);
-        if (n >= 0) {
+        if (n > 0) {
             p += n;
             size -= (size_t)n;
+        } else if (n == 0) {
+            s->error = EIO; /* no file or pipe does this; trying again could take for ever */
         } else if (errno == EAGAIN) {
             struct pollfd ready = {.fd = s->fd, .events = POLLOUT};
             poll(&ready, 1, -1);
@@ -86,13 +88,14 @@ void attn_sink_tensor(struct sink *s, const attn_tensor *t)
     }
     int64_t index[ATTN_MAX_DIMS] = {0};
     int64_t at = 0;
-    for (int64_t n = 0; n < e.elements; n++) {
+    for (int64_t n = 0; n < e.elements && s->error == 0; n++) {
         attn_sink_bytes(s, (const unsigned char *)t->data + at * (int64_t)item, item);
         for (int32_t axis = t->ndim - 1; axis >= 0; axis--) {
-            at += t->stride[axis];
-            if (++index[axis] < t->shape[axis])
+            if (++index[axis] < t->shape[axis]) {
+                at += t->stride[axis];
                 break;
-            at -= t->stride[axis] * t->shape[axis];
+            }
+            at -= t->stride[axis] * (t->shape[axis] - 1); /* the stride of an axis of size 1 may be anything */
             index[axis] = 0;
         }
     }

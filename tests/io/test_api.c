@@ -180,6 +180,43 @@ static void test_any_strides(void **state)
     unlink(in_folder("spread.npy"));
 }
 
+/* 2^41 elements to a full device: nothing is read after the first write that fails. */
+static void test_the_first_error_ends_it(void **state)
+{
+    char byte = 0;
+    const attn_tensor t = {.data = &byte, .dtype = ATTN_U8, .ndim = 2, .shape = {2, INT64_C(1) << 40}, .stride = {0, 0}};
+    attn_outputs *o = new_outputs();
+    (void)state;
+    if (access("/dev/full", W_OK) != 0)
+        skip();
+    assert_int_equal(attn_outputs_arrays(o, "/dev/full", 1, NULL, &t, err, sizeof err), ATTN_OK);
+    alarm(60);
+    assert_int_equal(attn_outputs_commit(o, err, sizeof err), ATTN_E_IO);
+    alarm(0);
+    assert_non_null(strstr(err, "No space left"));
+    attn_outputs_destroy(o);
+}
+
+/* The stride of an axis of size 1 is never used: a sanitizer sees it overflow where it is. */
+static void test_strides_of_single_axes(void **state)
+{
+    static const uint8_t numbers[] = {1, 2, 3, 4};
+    attn_outputs *o = new_outputs();
+    const attn_tensor t = {
+        .data = (void *)(uintptr_t)numbers, .dtype = ATTN_U8, .ndim = 3, .shape = {2, 2, 1}, .stride = {1, 2, INT64_MAX}};
+    (void)state;
+    assert_int_equal(attn_outputs_arrays(o, in_folder("a.safetensors"), 1, (const char *const[]){"a"}, &t, err, sizeof err), ATTN_OK);
+    assert_int_equal(attn_outputs_commit(o, err, sizeof err), ATTN_OK);
+    attn_outputs_destroy(o);
+    attn_file *f;
+    attn_tensor got;
+    assert_int_equal(attn_file_open(&f, in_folder("a.safetensors"), err, sizeof err), ATTN_OK);
+    assert_int_equal(attn_file_tensor(f, 0, &got, err, sizeof err), ATTN_OK);
+    assert_memory_equal(got.data, ((const uint8_t[]){1, 3, 2, 4}), 4);
+    attn_file_close(f);
+    unlink(in_folder("a.safetensors"));
+}
+
 /* Of every format with a frame: the whole is read, no beginning of it is. */
 static void test_every_truncation(void **state)
 {
@@ -316,6 +353,8 @@ int main(void)
         cmocka_unit_test(test_sentences),
         cmocka_unit_test(test_long_lists_of_names_are_cut),
         cmocka_unit_test(test_any_strides),
+        cmocka_unit_test(test_the_first_error_ends_it),
+        cmocka_unit_test(test_strides_of_single_axes),
         cmocka_unit_test(test_every_truncation),
         cmocka_unit_test(test_wrong_arguments),
         cmocka_unit_test(test_given_up),

@@ -72,6 +72,13 @@ static void fail_everywhere(attn_status (*action)(void *user, char *err, size_t 
     assert_true(n > at_least);
 }
 
+/* ---- a write that takes nothing ---- */
+
+static int writes_nothing;
+
+ssize_t io_write(int fd, const void *bytes, size_t size);
+ssize_t io_write(int fd, const void *bytes, size_t size) { return writes_nothing ? 0 : write(fd, bytes, size); }
+
 /* ---- readers ---- */
 
 struct content {
@@ -192,11 +199,29 @@ static void test_outputs(void **state)
         unlink(path_of((const char *const[]){"o.npz", "o.safetensors", "o.safetensors.index.json", "o.csv"}[i]));
 }
 
+static void test_a_write_of_nothing(void **state)
+{
+    char err[300] = "";
+    attn_outputs *o;
+    (void)state;
+    start_over(0);
+    assert_int_equal(attn_outputs_create(&o, err, sizeof err), ATTN_OK);
+    assert_int_equal(attn_outputs_bytes(o, "/dev/null", "text", 4, err, sizeof err), ATTN_OK);
+    writes_nothing = 1;
+    alarm(60); /* it once tried for ever */
+    assert_int_equal(attn_outputs_commit(o, err, sizeof err), ATTN_E_IO);
+    alarm(0);
+    writes_nothing = 0;
+    attn_outputs_destroy(o);
+    assert_string_equal(err, "/dev/null: cannot write: Input/output error");
+    assert_int_equal(live, 0);
+}
+
 int main(void)
 {
     static char name[] = "memory-XXXXXX";
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_npy), cmocka_unit_test(test_safetensors), cmocka_unit_test(test_csv),
-                                       cmocka_unit_test(test_outputs)};
+                                       cmocka_unit_test(test_outputs), cmocka_unit_test(test_a_write_of_nothing)};
     folder = mkdtemp(name);
     json_set_alloc_funcs(io_malloc, io_free);
     const int failed = folder == NULL ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
