@@ -5,6 +5,7 @@
 
 #include "attention.h"
 #include "explain_words.h"
+#include "json_out.h"
 #include "table.h"
 #include "tokens.h"
 
@@ -64,12 +65,19 @@ const char *explain_why_short(char out[NAME_TEXT], uint8_t hidden);
 void explain_heading(const char *formula, const char *shapes, const char *line);
 /* True when the options hide a key or add to a score. */
 bool explain_masks(const attn_sdpa_opts *opts);
+/* Dropout took key j of the row out: visible, its weight 0 though its share is not. */
+bool explain_dropped(const explanation *e, const row_numbers *r, int64_t j);
+/* "softmax(masked)", and what sinks and dropout make of it; returns out. */
+enum { FORMULA_TEXT = 96 };
+const char *explain_weights_formula(char out[FORMULA_TEXT], const attn_sdpa_opts *opts);
 /* The scale is 1/sqrt(d). */
 bool explain_default_scale(const explanation *e);
 
 /* Every stage of the attention into r, under the names of the contract, at path (NULL: for --json only); opts gets the tensors. The output
    is not among them. */
 int explain_add_stages(const explanation *e, results *r, attn_sdpa_opts *opts, const char *path);
+/* "run": what ran. */
+void explain_json_run(json_writer *j, const explanation *e);
 /* What --json prints: the settings, and every result as a stage with its formula. There is a row. */
 int explain_print_json(const explanation *e, const results *r);
 

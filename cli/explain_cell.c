@@ -64,7 +64,7 @@ static bool key_word(const void *data, int64_t j, int64_t place, char out[CELL_T
     char why[NAME_TEXT];
     const uint8_t hidden = t->r->hidden[j];
     if (column == COL_WHY)
-        snprintf(out, CELL_TEXT, "%s", explain_why_short(why, hidden));
+        snprintf(out, CELL_TEXT, "%s", explain_dropped(t->e, t->r, j) ? "dropout" : explain_why_short(why, hidden));
     else if (hidden && column >= COL_MASKED)
         strcpy(out, "x");
     else
@@ -78,7 +78,7 @@ static key_table choose_columns(const explanation *e, const row_numbers *r)
     key_table t = {.e = e, .r = r};
     for (int column = 0; column < COL_COUNT; column++)
         if ((column != COL_CAPPED || e->opts->softcap > 0) && (column != COL_MASKED || explain_masks(e->opts)) &&
-            (column != COL_WHY || r->row.visible < e->z->Lk))
+            (column != COL_WHY || r->row.visible < e->z->Lk || e->opts->dropout > 0))
             t.column[t.columns++] = column;
     return t;
 }
@@ -96,7 +96,7 @@ static void print_keys(const explanation *e, const row_numbers *r)
         names[j] = labels[j];
     }
     for (int c = 0; c < t.columns; c++)
-        columns[c] = titles[t.column[c]];
+        columns[c] = t.column[c] == COL_WHY && e->opts->dropout > 0 ? "taken out by" : titles[t.column[c]];
     table_print(stdout,
                 &(matrix){.rows = count,
                           .cols = t.columns,
@@ -167,6 +167,22 @@ static void print_contribution(const explanation *e, const row_numbers *r, int64
     printf("%s)\n", shown < e->z->d_v ? ", ..." : "");
 }
 
+/* "weights = e^(masked - lse) = e^(1 - 1.31) = 0.73", and what dropout makes of it. */
+static void print_weight(const explanation *e, const row_numbers *r, int64_t j)
+{
+    char a[CELL_TEXT], b[CELL_TEXT], c[CELL_TEXT], p[CELL_TEXT], kept[CELL_TEXT + 16] = "";
+    const double masked = r->stage[STAGE_MASKED][j];
+    if (explain_dropped(e, r, j)) {
+        printf("    weights = 0   (%s, e^(masked - lse) = %s)\n", explain_say(e->lang, W_KEY_DROPPED),
+               explain_number(a, e, 4, exp(masked - r->row.lse)));
+        return;
+    }
+    if (e->opts->dropout > 0)
+        snprintf(kept, sizeof kept, " / (1 - %s)", explain_setting(p, e->opts->dropout));
+    printf("    weights = e^(masked - lse)%s = e^(%s - %s)%s = %s\n", kept, explain_number(a, e, 4, masked),
+           explain_number(b, e, 4, r->row.lse), kept, explain_number(c, e, 4, r->stage[STAGE_WEIGHTS][j]));
+}
+
 static void print_key(const explanation *e, const row_numbers *r, int64_t j)
 {
     char name[NAME_TEXT], a[CELL_TEXT], b[CELL_TEXT], c[CELL_TEXT];
@@ -189,8 +205,7 @@ static void print_key(const explanation *e, const row_numbers *r, int64_t j)
     if (added != 0)
         printf("    masked  = %s + %s = %s   (%s)\n", explain_number(b, e, 4, r->stage[STAGE_CAPPED][j]), explain_number(c, e, 4, added), a,
                explain_say(e->lang, W_ADDED));
-    explain_number(b, e, 4, r->row.lse);
-    printf("    weights = e^(masked - lse) = e^(%s - %s) = %s\n", a, b, explain_number(c, e, 4, r->stage[STAGE_WEIGHTS][j]));
+    print_weight(e, r, j);
     print_contribution(e, r, j);
 }
 
@@ -219,6 +234,7 @@ static void print_row(const explanation *e, const row_numbers *r, int64_t j)
 static int print_json(const explanation *e, const row_numbers *r, int64_t key)
 {
     json_writer j = jw_begin_document(e->s->o->verb->name);
+    explain_json_run(&j, e);
     jw_begin(&j, "cell", '{');
     jw_int(&j, "batch", r->b);
     jw_int(&j, "head", r->h);

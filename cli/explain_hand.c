@@ -19,6 +19,19 @@ static void print_stage(const explanation *e, const row_numbers *r, int stage)
         }
 }
 
+/* The softmax, before dropout. */
+static void print_shares(const explanation *e, const row_numbers *r)
+{
+    char text[CELL_TEXT];
+    const char *comma = "";
+    for (int64_t j = 0; j < e->z->Lk; j++)
+        if (!r->hidden[j]) {
+            const double share = e->opts->dropout > 0 ? exp(r->stage[STAGE_MASKED][j] - r->row.lse) : r->stage[STAGE_WEIGHTS][j];
+            printf("%s%s", comma, explain_number(text, e, DECIMALS, share));
+            comma = ", ";
+        }
+}
+
 /* "e^0 = 1, e^1 = 2.72, sum 3.72", every exponent less `shift`. */
 static void print_powers(const explanation *e, const row_numbers *r, double shift)
 {
@@ -84,7 +97,7 @@ void explain_hand_sum(const explanation *e, const row_numbers *r)
     printf("\n    -> ");
     print_powers(e, r, 0);
     printf("\n    -> ");
-    print_stage(e, r, STAGE_WEIGHTS);
+    print_shares(e, r);
     putchar('\n');
     explain_number(top, e, DECIMALS, largest);
     printf("    ");
@@ -92,9 +105,16 @@ void explain_hand_sum(const explanation *e, const row_numbers *r)
     printf("\n    -> ");
     print_powers(e, r, largest);
     printf("\n    -> ");
-    print_stage(e, r, STAGE_WEIGHTS);
+    print_shares(e, r);
     printf("\n    ");
     printf(explain_say(e->lang, W_WHY_SAME), top);
     putchar('\n');
+    if (e->opts->dropout > 0) {
+        printf("    ");
+        printf(explain_say(e->lang, W_DROP_BY_HAND), explain_setting(top, e->opts->dropout));
+        printf("\n    -> ");
+        print_stage(e, r, STAGE_WEIGHTS);
+        putchar('\n');
+    }
     print_output(e, r);
 }

@@ -6,12 +6,12 @@
 
 #include <string.h>
 
-static const char *formula_of(const explanation *e, const char *name)
+/* NULL: a stage without one; `room` is for a formula that the options make. */
+static const char *formula_of(const explanation *e, const char *name, char room[FORMULA_TEXT])
 {
     static const char *const formulas[][2] = {
         {"scores", "Q K^T"},
         {"scaled", "scores * scale"},
-        {"weights", "softmax(masked)"},
         {"output", "weights V"},
         {"q", "X W_Q + b_Q, split into heads"},
         {"k", "X W_K + b_K, split into heads"},
@@ -24,10 +24,22 @@ static const char *formula_of(const explanation *e, const char *name)
         return explain_masks(e->opts) ? "capped + bias + ALiBi; hidden cells -inf" : "capped";
     if (strcmp(name, "output") == 0 && strcmp(e->s->o->verb->name, "explain mha") == 0)
         return "concat(z) W_O + b_O";
+    if (strcmp(name, "weights") == 0)
+        return explain_weights_formula(room, e->opts);
     for (size_t i = 0; i < sizeof formulas / sizeof formulas[0]; i++)
         if (strcmp(name, formulas[i][0]) == 0)
             return formulas[i][1];
     return NULL;
+}
+
+void explain_json_run(json_writer *j, const explanation *e)
+{
+    const attn_info info = attn_ctx_info(e->s->ctx);
+    jw_begin(j, "run", '{');
+    jw_string(j, "path", info.path);
+    jw_string(j, "isa", info.isa);
+    jw_int(j, "threads", info.threads);
+    jw_end(j, '}');
 }
 
 int explain_add_stages(const explanation *e, results *r, attn_sdpa_opts *opts, const char *path)
@@ -46,19 +58,15 @@ int explain_add_stages(const explanation *e, results *r, attn_sdpa_opts *opts, c
 
 int explain_print_json(const explanation *e, const results *r)
 {
-    const attn_info info = attn_ctx_info(e->s->ctx);
     row_numbers first = {.b = 0};
+    char room[FORMULA_TEXT];
     const int status = row_collect(e, 0, 0, 0, &first);
     const double scale = first.row.scale;
     row_free(&first);
     if (status)
         return status;
     json_writer j = jw_begin_document(e->s->o->verb->name);
-    jw_begin(&j, "run", '{');
-    jw_string(&j, "path", info.path);
-    jw_string(&j, "isa", info.isa);
-    jw_int(&j, "threads", info.threads);
-    jw_end(&j, '}');
+    explain_json_run(&j, e);
     jw_number(&j, "scale", scale, ATTN_F64);
     if (e->row_names || e->key_names) {
         const int64_t count = e->row_names ? e->z->Lq : e->z->Lk;
@@ -69,7 +77,7 @@ int explain_print_json(const explanation *e, const results *r)
     }
     jw_begin(&j, "stages", '{');
     for (int i = 0; i < r->count; i++)
-        jw_array(&j, r->item[i].name, formula_of(e, r->item[i].name), &r->item[i].tensor, NULL);
+        jw_array(&j, r->item[i].name, formula_of(e, r->item[i].name, room), &r->item[i].tensor, NULL);
     jw_end(&j, '}');
     return jw_end_document(&j);
 }

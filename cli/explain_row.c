@@ -121,4 +121,20 @@ bool explain_masks(const attn_sdpa_opts *opts)
     return opts->mask || opts->bias || opts->kv_len || opts->q_len || opts->flags & (ATTN_CAUSAL | ATTN_WINDOW | ATTN_ALIBI);
 }
 
+bool explain_dropped(const explanation *e, const row_numbers *r, int64_t j)
+{
+    const bool has_share = (float)exp(r->stage[STAGE_MASKED][j] - r->row.lse) > 0; /* a share can be too small for a number */
+    return e->opts->dropout > 0 && !r->hidden[j] && r->stage[STAGE_WEIGHTS][j] == 0 && has_share;
+}
+
+const char *explain_weights_formula(char out[FORMULA_TEXT], const attn_sdpa_opts *opts)
+{
+    const char *softmax = opts->sinks ? "softmax(masked, sink)" : "softmax(masked)";
+    if (opts->dropout > 0)
+        snprintf(out, FORMULA_TEXT, "%s / (1 - %.6g), 0 where dropped", softmax, opts->dropout);
+    else
+        snprintf(out, FORMULA_TEXT, "%s", softmax);
+    return out;
+}
+
 bool explain_default_scale(const explanation *e) { return !(e->opts->flags & ATTN_SCALE); }

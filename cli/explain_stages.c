@@ -143,8 +143,9 @@ static void print_row_sums(const block *b)
 static void print_weights(block *b)
 {
     const explanation *e = b->e;
-    char shapes[SHAPE_TEXT];
-    explain_heading("softmax(masked) = weights", "", explain_say(e->lang, W_WEIGHTS));
+    char shapes[SHAPE_TEXT], softmax[FORMULA_TEXT], formula[FORMULA_TEXT + 16];
+    snprintf(formula, sizeof formula, "%s = weights", explain_weights_formula(softmax, e->opts));
+    explain_heading(formula, "", explain_say(e->lang, W_WEIGHTS));
     print_table(b, STAGE_WEIGHTS);
     print_row_sums(b);
     product_shapes(shapes, e->z->Lq, e->z->Lk, e->z->d_v);

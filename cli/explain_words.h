@@ -25,6 +25,7 @@ typedef enum explain_word {
     W_ONLY_VISIBLE,
     W_MAXIMUM_OFF,
     W_WHY_SAME,
+    W_DROP_BY_HAND,
     /* one row */
     W_CELL_TITLE,
     W_CELL_PLACE,
@@ -37,6 +38,7 @@ typedef enum explain_word {
     W_ADDED,
     W_KEY_ADDS,
     W_KEY_NOTHING,
+    W_KEY_DROPPED,
     /* why a key is hidden, in the order of ATTN_HIDDEN_* */
     W_WHY_MASK,
     W_WHY_BIAS,

@@ -89,6 +89,22 @@ assert np.isneginf(file['masked'][0, 0, 0, 1:]).all()"
     lines "x  x" "row sums  1  0" "a row that sees no key gives 0"
 }
 
+@test "dropout and sinks are in the formulas, and a dropped key is told from a hidden one" {
+    numpy "np.save('kept.npy', np.array([[1, 0, 1, 1]] * 4, bool))"
+    set -- attn explain sdpa student.csv student.csv student.csv --dropout 0.5 --keep kept.npy --causal
+    run "$@"
+    lines "softmax(masked) / (1 - 0.5), 0 where dropped = weights" "Row 3 by hand" "-> 0.24, 0.14, 0.11, 0.5" "-> 0.24, 0.14, 0.11, 0.5" \
+        "dropout: 0 where dropped, the others / (1 - 0.5):" "-> 0.48, 0, 0.23, 1.01"
+    run "$@" --cell 0,0,2,1
+    lines "taken out by" "dropout" "causal" "weights = 0   (dropped by dropout; before it, e^(masked - lse) = 0.3758)"
+    run "$@" --cell 0,0,2,0
+    lines "weights = e^(masked - lse) / (1 - 0.5) = e^(0 - 1.2288) / (1 - 0.5) = 0.5853"
+    "$@" --json | grep -qF '"formula": "softmax(masked) / (1 - 0.5), 0 where dropped"'
+    run attn explain sdpa q.csv k.csv v.csv --sinks 0
+    lines "softmax(masked, sink) = weights"
+    attn explain sdpa q.csv k.csv v.csv --sinks 0 --json | grep -qF '"formula": "softmax(masked, sink)"'
+}
+
 @test "large arrays are shortened, and nothing large is held" {
     [ -z "$SANITIZED" ] || skip "a sanitizer needs more memory than the limit"
     numpy "np.savez('long.npz', **{n: np.zeros((20000, 4), np.float32) for n in 'qkv'})"
