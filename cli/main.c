@@ -48,8 +48,8 @@ static int run_verb(const verb_desc *verb, int argc, char **argv)
     return opt_given(&o, OPT_VERSION) ? print_version() : commands[verb - verb_table](&o);
 }
 
-/* A file that is opened must not get the number of a closed standard stream: messages would go into it. The way each is opened makes its use
-   fail as on a closed one. */
+/* A file that is opened must not get the number of a closed standard stream: messages would go into it. Each is opened the way round that
+   makes its use fail, as on a closed one. */
 static void hold_standard_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

@@ -10,7 +10,7 @@
 enum {
     MAX_ENTRIES = 65535,
     MAX_HEADER_END = 12 + (1 << 16), /* opening reads every header, and all entries may lie over the same deflated bytes */
-    MAX_RATIO = 1032 /* a deflate stream of n bytes holds at most 1032 n bytes */
+    MAX_RATIO = 1032                 /* a deflate stream of n bytes holds at most 1032 n bytes */
 };
 
 static attn_status fail_zip(const struct report *r, zip_error_t *e)
