@@ -68,8 +68,8 @@ static void weights_that_do_not_fit(void **state) {
     attn_ctx *ctx = new_ctx(NULL, 1);
     attn_mha_weights *w = NULL;
     layer l;
-    SPOILED(l.d.heads = 0, ATTN_E_ARG, "heads is 0", "positive");
-    SPOILED(l.d.heads = -4, ATTN_E_ARG, "heads is -4", "positive");
+    SPOILED(l.d.heads = 0, ATTN_E_ARG, "heads is 0", "from 1 to");
+    SPOILED(l.d.heads = -4, ATTN_E_ARG, "heads is -4", "from 1 to");
     SPOILED(l.d.kv_heads = 3, ATTN_E_ARG, "kv_heads is 3", "divide");
     SPOILED(l.d.flags = 64, ATTN_E_ARG, "flags", "0x40");
     SPOILED(l.d.struct_size = 2, ATTN_E_ARG, "struct_size", "sizeof");
