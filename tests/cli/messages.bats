@@ -188,7 +188,8 @@ assert a('out.npy').dtype == np.float64 and np.array_equal(a('out.npy')[0], [10,
   0
 가 (1) f32
   0' ]
-    fails_with 'Q: strange.safetensors holds 3 arrays (\x1b[2J\x07 (1), \x7f\xc2\x9b1m (1), 가 (1)), and none is called q; give a file with one array' \
+    local arrays='\x1b[2J\x07 (1), \x7f\xc2\x9b1m (1), 가 (1)'
+    fails_with "Q: strange.safetensors holds 3 arrays ($arrays), and none is called q; give a file with one array" \
         attn sdpa strange.safetensors k.csv v.csv
     fails_with $'there is no verb \\xff\\xed\\xa0\\x80\\xc0\\xaf\uac00; the verbs are sdpa, mha, explain, show, selftest, info, bench' \
         attn $'\xff\xed\xa0\x80\xc0\xaf\uac00'
