@@ -25,8 +25,8 @@ static int64_t size(program *p)
 
 static double number(program *p)
 {
-    static const double special[] = { 0, -0.0, 1, -1, 1e4, -1e4, 3e38, -3e38, 1e-40, 1e308, (double)__builtin_inff(), -(double)__builtin_inff(),
-                                      (double)__builtin_nanf("") };
+    static const double special[] = { 0,     -0.0,  1,     -1, 1e4, -1e4, 3e38, -3e38, 1e-40, 1e308, (double)__builtin_inff(),
+                                      -(double)__builtin_inff(), (double)__builtin_nanf("") };
     unsigned x = byte(p);
     return x < 200 ? (x - 100) / 32. : special[x % (sizeof special / sizeof *special)];
 }

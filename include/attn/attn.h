@@ -319,7 +319,8 @@ ATTN_API int64_t attn_kv_capacity(const attn_kv *kv);
 /* Views of the rows held: [B,Hkv,length,d] and [B,Hkv,length,d_v]. Valid to the next append, truncate or destroy. */
 ATTN_API void attn_kv_view(const attn_kv *kv, attn_tensor *k, attn_tensor *v);
 /* Causal attention of the last Lq positions of the cache: q [B,H,Lq,d] (rank 3 when B = 1), row i at position length - Lq + i.
-   opts as in attn_sdpa without align, offset, offsets and cu_seqlens (ATTN_E_ARG, ATTN_E_UNSUPPORTED); ATTN_CAUSAL is implied. The bits of attn_sdpa over the whole. */
+   opts as in attn_sdpa without align, offset, offsets and cu_seqlens (ATTN_E_ARG, ATTN_E_UNSUPPORTED); ATTN_CAUSAL is implied. The bits
+   of attn_sdpa over the whole. */
 ATTN_API attn_status attn_kv_attend(attn_ctx *ctx, const attn_kv *kv, attn_tensor *out, const attn_tensor *q, const attn_sdpa_opts *opts);
 
 #ifdef __cplusplus

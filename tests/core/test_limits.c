@@ -21,7 +21,9 @@ static fixture make_fixture(void)
     assert_int_equal(attn_ctx_create(&f.ctx, NULL, NULL, 0), ATTN_OK);
     attn_tensor *all[] = { &f.q, &f.k, &f.v, &f.out, &f.x, &f.w, &f.y };
     for (int i = 0; i < 7; i++) {
-        *all[i] = i < 4 ? TENSOR(&f.memory, ATTN_F32, 1, 2, 2, 4) : i == 5 ? TENSOR(&f.memory, ATTN_F32, 4, 4) : TENSOR(&f.memory, ATTN_F32, 2, 4);
+        *all[i] = i < 4    ? TENSOR(&f.memory, ATTN_F32, 1, 2, 2, 4)
+                  : i == 5 ? TENSOR(&f.memory, ATTN_F32, 4, 4)
+                           : TENSOR(&f.memory, ATTN_F32, 2, 4);
         fill_normal(all[i], &r, 1);
     }
     attn_mha_desc d = { .heads = 2, .w_q = &f.w, .w_k = &f.w, .w_v = &f.w, .w_o = &f.w };
@@ -51,7 +53,8 @@ static void attn_mha_looks_at_every_output(void **state)
 {
     (void)state;
     fixture f = make_fixture();
-    attn_tensor lse_over_x = attn_tensor_of(f.x.data, ATTN_F32, 2, SHAPE(2, 2)), max_over_y = attn_tensor_of(f.y.data, ATTN_F32, 2, SHAPE(2, 2));
+    attn_tensor lse_over_x = attn_tensor_of(f.x.data, ATTN_F32, 2, SHAPE(2, 2));
+    attn_tensor max_over_y = attn_tensor_of(f.y.data, ATTN_F32, 2, SHAPE(2, 2));
     attn_tensor absurd = TENSOR(&f.memory, ATTN_BOOL, 2, 2);
     assert_mha_refuses(&f, &(attn_sdpa_opts){ .lse = &lse_over_x }, ATTN_E_ARG, "lse overlaps x");
     assert_mha_refuses(&f, &(attn_sdpa_opts){ .row_max = &max_over_y }, ATTN_E_ARG, "row_max overlaps out");
