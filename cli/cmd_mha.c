@@ -51,7 +51,7 @@ int cmd_mha(const options *o)
     if (!status)
         status = setup_attention(&setup, &in);
     if (!status && attn_mha_prepare(s.ctx, &prepared, &w.desc) != ATTN_OK)
-        status = trouble("%s", attn_ctx_error(s.ctx));
+        status = library_trouble(attn_ctx_error(s.ctx));
     if (!status)
         status = run(&s, &r, prepared, &w, &m, &setup.opts);
     results_close(&r);

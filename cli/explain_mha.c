@@ -56,10 +56,8 @@ static void print_join(const whole *a)
     const long long L = z->Lq, H = z->H, d = z->d_v, out = columns_of(a->out);
     snprintf(shapes, sizeof shapes, "(%lld,%lld,%lld) -> (%lld,%lld,%lld) -> (%lld,%lld)", H, L, d, L, H, d, L, H * d);
     explain_heading(explain_say(a->e.lang, W_JOIN), shapes, "");
-    if (a->w.desc.w_o) {
-        snprintf(shapes, sizeof shapes, "(%lld,%lld) x (%lld,%lld) -> (%lld,%lld)", L, H * d, H * d, out, L, out);
-        explain_heading(a->w.desc.b_o ? "concat W_O + b_O = output" : "concat W_O = output", shapes, explain_say(a->e.lang, W_PROJECT_OUT));
-    }
+    snprintf(shapes, sizeof shapes, "(%lld,%lld) x (%lld,%lld) -> (%lld,%lld)", L, H * d, H * d, out, L, out);
+    explain_heading(a->w.desc.b_o ? "concat W_O + b_O = output" : "concat W_O = output", shapes, explain_say(a->e.lang, W_PROJECT_OUT));
     table_tensor(stdout, a->out, a->e.row_names, a->e.round, 4);
 }
 
@@ -163,7 +161,7 @@ int explain_mha(const options *o)
     if (!status)
         status = setup_attention(&setup, &in);
     if (!status && attn_mha_prepare(s.ctx, &prepared, &a.w.desc) != ATTN_OK)
-        status = trouble("%s", attn_ctx_error(s.ctx));
+        status = library_trouble(attn_ctx_error(s.ctx));
     a.prepared = prepared;
     if (!status)
         status = run(&a, &words);

@@ -42,7 +42,7 @@ int row_collect(const explanation *e, int64_t b, int64_t h, int64_t i, row_numbe
     if (done)
         r->output = doubles_of(output.data, z->dtype, z->d_v);
     free(memory);
-    return done ? EXIT_DONE : trouble("%s", attn_ctx_error(ctx));
+    return done ? EXIT_DONE : library_trouble(attn_ctx_error(ctx));
 }
 
 void row_free(row_numbers *r)

@@ -124,7 +124,7 @@ int explain_split(const options *o)
     if (!status && !opt_given(o, OPT_HEADS))
         status = trouble("attn explain split needs --heads H, the number of heads");
     if (!status)
-        status = opt_int(o, OPT_HEADS, 1, &H);
+        status = opt_count(o, OPT_HEADS, &H);
     if (!status)
         status = inputs_float(&in, "X", "x", o->operand[0], &x);
     if (!status && (x.ndim < 2 || x.ndim > 3))

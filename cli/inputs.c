@@ -37,8 +37,7 @@ int inputs_open(inputs *in, const char *what, const char *path, attn_file **f)
     return EXIT_DONE;
 }
 
-/* "a (2,3), b (4), ..." */
-static void list_arrays(const attn_file *f, char *out, size_t size)
+void inputs_list(const attn_file *f, char *out, size_t size)
 {
     size_t at = 0;
     char shape[SHAPE_TEXT];
@@ -61,7 +60,7 @@ static int open_one(inputs *in, const char *what, const char *name, const char *
         return status;
     int64_t at = attn_file_count(f) == 1 ? 0 : attn_file_find(f, name);
     if (at < 0) {
-        list_arrays(f, names, sizeof names);
+        inputs_list(f, names, sizeof names);
         return trouble("%s: %s holds %zu arrays%s%s%s, and none is called %s; give a file with one array", what, path, attn_file_count(f),
                        *names ? " (" : "", names, *names ? ")" : "", name);
     }

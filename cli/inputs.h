@@ -26,6 +26,8 @@ int inputs_open(inputs *in, const char *what, const char *path, attn_file **f);
 
 /* The one array of the file (of several, the one called `name`) as f32, f64, f16 or bf16; integers become f64 with a note. */
 int inputs_float(inputs *in, const char *what, const char *name, const char *path, attn_tensor *t);
+/* The arrays of a file: "a (2,3), b (4), ..." */
+void inputs_list(const attn_file *f, char *out, size_t size);
 /* The array `name` of an open file in the same way. */
 int inputs_named(inputs *in, attn_file *f, const char *path, const char *name, attn_tensor *t);
 /* As it is; a text file that holds only 0 and 1 becomes bool. */

@@ -30,7 +30,7 @@ static int unknown_verb(const char *word)
     for (int i = 0; i < verb_count; i++)
         names[i] = verb_table[i].name;
     const char *near = nearest(word, names, verb_count);
-    return trouble("there is no verb %s%s%s%s; the verbs are sdpa, mha, explain, show, selftest, info, bench", word,
+    return trouble("there is no verb %s%s%s%s; the verbs are sdpa, mha, explain, show, selftest, info, bench", *word ? word : "''",
                    near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }
 

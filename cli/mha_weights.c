@@ -16,6 +16,32 @@ typedef struct reader {
     int status;       /* the first failure; then nothing more is read */
 } reader;
 
+/* An array that must be there is not. */
+static void missing(reader *r, const char *name, const char *needs)
+{
+    char arrays[300];
+    inputs_list(r->f, arrays, sizeof arrays);
+    r->status = trouble("%s: %s%s is missing; the file has %s, and WEIGHTS needs %s", r->path, r->prefix, name, arrays, needs);
+}
+
+/* Says which arrays nothing reads: a name may be misspelt. Those of other modules are no concern of PyTorch's prefix. */
+static void note_unread(const reader *r, const char *const *known, size_t count)
+{
+    char list[300] = "";
+    size_t at = 0;
+    const size_t skipped = strlen(r->prefix);
+    for (size_t i = 0; i < attn_file_count(r->f) && at < sizeof list; i++) {
+        const char *name = attn_file_info(r->f, i).name;
+        bool read = strncmp(name, r->prefix, skipped) != 0;
+        for (size_t k = 0; k < count && !read; k++)
+            read = strcmp(name + skipped, known[k]) == 0;
+        if (!read)
+            at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "", name);
+    }
+    note(at == 0 || opt_given(r->in->o, OPT_QUIET), "%s: arrays that attn mha does not know are not read: %s%s", r->path, list,
+         at < sizeof list ? "" : "...");
+}
+
 /* The array prefix + name, if the file has it, into *t. */
 static bool read_if_there(reader *r, const char *name, attn_tensor *t)
 {
@@ -99,6 +125,8 @@ static void read_torch_bias(reader *r, mha_files *w)
 
 static void read_torch(reader *r, mha_files *w)
 {
+    static const char *const known[] = {"in_proj_weight", "q_proj_weight",   "k_proj_weight", "v_proj_weight",
+                                        "in_proj_bias",   "out_proj.weight", "out_proj.bias"};
     attn_tensor unused;
     find_prefix(r);
     w->desc.w_qkv = read_turned(r, "in_proj_weight", &w->w_qkv);
@@ -116,6 +144,11 @@ static void read_torch(reader *r, mha_files *w)
     if (read_if_there(r, "bias_k", &unused) || read_if_there(r, "bias_v", &unused))
         r->status =
             trouble("%s: bias_k and bias_v (add_bias_kv) are rows that attn mha does not add; append them to --memory yourself", r->path);
+    if (!r->status && !w->desc.w_o)
+        missing(r, "out_proj.weight", "in_proj_weight (or q_proj_weight, k_proj_weight, v_proj_weight), out_proj.weight and perhaps "
+                                      "in_proj_bias, out_proj.bias");
+    if (!r->status)
+        note_unread(r, known, sizeof known / sizeof known[0]);
 }
 
 static void read_ours(reader *r, mha_files *w)
@@ -133,18 +166,20 @@ static void read_ours(reader *r, mha_files *w)
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (read_if_there(r, names[i].name, names[i].tensor))
             *names[i].where = names[i].tensor;
-    if (r->status || w->desc.w_qkv || (w->desc.w_q && w->desc.w_k && w->desc.w_v))
-        return;
-    for (size_t i = 0; i < attn_file_count(r->f); i++)
-        if (strstr(attn_file_info(r->f, i).name, "_proj")) {
+    const bool has_qkv = w->desc.w_qkv || (w->desc.w_q && w->desc.w_k && w->desc.w_v);
+    for (size_t i = 0; i < attn_file_count(r->f) && !r->status && !has_qkv; i++)
+        if (strstr(attn_file_info(r->f, i).name, "_proj"))
             r->status = trouble("%s: no w_q, w_k and w_v, but %s: these look like PyTorch's names; add --torch", r->path,
                                 attn_file_info(r->f, i).name);
-            return;
-        }
-    r->status = trouble("%s: %s is missing; WEIGHTS needs w_q, w_k, w_v (or w_qkv), w_o and perhaps b_q, b_k, b_v, b_o", r->path,
-                        !w->desc.w_q   ? "w_q"
-                        : !w->desc.w_k ? "w_k"
-                                       : "w_v");
+    if (r->status)
+        return;
+    if (has_qkv && w->desc.w_o) {
+        static const char *const known[] = {"w_q", "w_k", "w_v", "w_qkv", "w_o", "b_q", "b_k", "b_v", "b_qkv", "b_o"};
+        note_unread(r, known, sizeof known / sizeof known[0]);
+        return;
+    }
+    missing(r, has_qkv ? "w_o" : !w->desc.w_q ? "w_q" : !w->desc.w_k ? "w_k" : "w_v",
+            "w_q, w_k, w_v (or w_qkv), w_o and perhaps b_q, b_k, b_v, b_o");
 }
 
 /* (in, columns), or a table per head (H, in, d). */
@@ -167,9 +202,9 @@ int read_mha_weights(mha_files *w, inputs *in, const char *path)
     *w = (mha_files){.desc = {.struct_size = sizeof w->desc}};
     if (!opt_given(in->o, OPT_HEADS))
         return trouble("attn %s needs --heads H, the number of query heads", in->o->verb->name);
-    r.status = opt_int(in->o, OPT_HEADS, 1, &w->desc.heads);
+    r.status = opt_count(in->o, OPT_HEADS, &w->desc.heads);
     if (!r.status)
-        r.status = opt_int(in->o, OPT_KV_HEADS, 1, &w->desc.kv_heads);
+        r.status = opt_count(in->o, OPT_KV_HEADS, &w->desc.kv_heads);
     if (!r.status)
         r.status = inputs_open(in, "WEIGHTS", path, &r.f);
     if (r.status)

@@ -172,26 +172,35 @@ bool parse_int(const char *text, int64_t *out, const char **end)
     return stop != text && errno == 0;
 }
 
-int opt_int(const options *o, opt_id id, int64_t least, int64_t *out)
+int opt_whole(const options *o, opt_id id, uint64_t least, uint64_t most, uint64_t *out)
 {
-    const char *text = o->value[id], *end;
+    const char *text = o->value[id];
     if (!text)
         return EXIT_DONE;
-    int64_t value;
-    if (!parse_int(text, &value, &end) || *end || value < least)
-        return trouble("--%s is %s, and must be a whole number from %lld on", opt_table[id].name, text, (long long)least);
+    char *end;
+    errno = 0;
+    const unsigned long long value = strtoull(text, &end, 10); /* takes a sign, which a count has not */
+    if (*text < '0' || *text > '9' || *end || errno || value < least || value > most)
+        return trouble("--%s is %s, and must be a whole number from %llu to %llu", opt_table[id].name, text, (unsigned long long)least,
+                       (unsigned long long)most);
     *out = value;
     return EXIT_DONE;
+}
+
+int opt_count(const options *o, opt_id id, int64_t *out)
+{
+    uint64_t value = (uint64_t)*out;
+    const int status = opt_whole(o, id, 1, INT64_MAX, &value);
+    *out = (int64_t)value;
+    return status;
 }
 
 int opt_round(const options *o, int *decimals)
 {
     enum { MOST_DECIMALS = 17 }; /* that tell any two f64 apart */
-    int64_t round = -1;
-    const int status = opt_int(o, OPT_ROUND, 0, &round);
-    if (!status && round > MOST_DECIMALS)
-        return trouble("--round is %lld, and can be at most %d", (long long)round, MOST_DECIMALS);
-    *decimals = (int)round;
+    uint64_t round = 0;
+    const int status = opt_whole(o, OPT_ROUND, 0, MOST_DECIMALS, &round);
+    *decimals = opt_given(o, OPT_ROUND) ? (int)round : -1;
     return status;
 }
 

@@ -132,7 +132,8 @@ int options_parse(options *o, const verb_desc *verb, int argc, char **argv);
 static inline bool opt_given(const options *o, opt_id id) { return o->value[id] != NULL; }
 
 /* The value of an option as a number; *out is left alone when the option is not given. 0, or an exit code after its message. */
-int opt_int(const options *o, opt_id id, int64_t least, int64_t *out);
+int opt_whole(const options *o, opt_id id, uint64_t least, uint64_t most, uint64_t *out);
+int opt_count(const options *o, opt_id id, int64_t *out); /* 1 or more */
 int opt_double(const options *o, opt_id id, double *out);
 /* The decimals of --round, at most 17; -1 when not given. 0, or an exit code after its message. */
 int opt_round(const options *o, int *decimals);

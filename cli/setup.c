@@ -2,6 +2,7 @@
 #include "setup.h"
 #include "message.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -75,10 +76,8 @@ static int read_scores(attention_setup *s, inputs *in)
         status = opt_double(o, OPT_SOFTCAP, &s->opts.softcap);
     if (!status)
         status = opt_double(o, OPT_DROPOUT, &s->opts.dropout);
-    int64_t seed = 0;
     if (!status)
-        status = opt_int(o, OPT_SEED, 0, &seed);
-    s->opts.seed = (uint64_t)seed;
+        status = opt_whole(o, OPT_SEED, 0, UINT64_MAX, &s->opts.seed);
     s->opts.flags |= opt_given(o, OPT_SCALE) ? ATTN_SCALE : 0;
     if (!status && opt_given(o, OPT_ALIBI)) {
         s->opts.flags |= ATTN_ALIBI;
@@ -162,21 +161,59 @@ static int on_progress(void *user, double done)
     return 0;
 }
 
+enum { MOST_THREADS = 4096 }; /* of the library */
+
+/* What the library calls by the names of the C API, and what the reader typed. Whole words only. */
+static const char *const renamed[][2] = {
+    {"ATTN_MASK_DROP", "--mask-drop"},
+    {"cu_seqlens_q", "--cu-q"},
+    {"cu_seqlens_k", "--cu-k"},
+    {"cu_seqlens", "--cu-q, --cu-k"},
+    {"kv_len", "--kv-len"},
+    {"q_len", "--q-len"},
+    {"keep", "--keep"},
+    {"alibi_slopes", "--alibi"},
+    {"attn_sdpa", "attn sdpa"},
+    {"attn_mha", "attn mha"},
+    {"attn_explain_cell", "attn explain"},
+};
+
+static bool in_word(char c) { return isalnum((unsigned char)c) || c == '_' || c == '-'; }
+
+int library_trouble(const char *sentence)
+{
+    char text[1024] = "";
+    size_t at = 0;
+    for (const char *s = sentence; *s && at + 1 < sizeof text;) {
+        size_t length = 0;
+        while (in_word(s[length]))
+            length++;
+        const char *word = s;
+        int shown = length ? (int)length : 1;
+        for (size_t i = 0; i < sizeof renamed / sizeof renamed[0]; i++)
+            if (strlen(renamed[i][0]) == length && strncmp(renamed[i][0], s, length) == 0) {
+                word = renamed[i][1];
+                shown = (int)strlen(word);
+            }
+        at += (size_t)snprintf(text + at, sizeof text - at, "%.*s", shown, word);
+        s += length ? length : 1;
+    }
+    return trouble("%s", text);
+}
+
 int session_open(session *s, const options *o)
 {
     char sentence[512];
-    int64_t threads = 0;
+    uint64_t threads = 0;
     *s = (session){.o = o};
-    const int status = opt_int(o, OPT_THREADS, 1, &threads);
+    const int status = opt_whole(o, OPT_THREADS, 1, MOST_THREADS, &threads);
     if (status)
         return status;
-    if (threads > UINT32_MAX)
-        threads = UINT32_MAX; /* the library says how many there can be */
     attn_ctx_opts opts = {.struct_size = sizeof opts, .threads = (uint32_t)threads, .isa = o->value[OPT_ISA], .progress_user = s};
     if (isatty(STDERR_FILENO) && !opt_given(o, OPT_QUIET))
         opts.progress = on_progress;
     if (attn_ctx_create(&s->ctx, &opts, sentence, sizeof sentence) != ATTN_OK)
-        return trouble("%s", sentence);
+        return library_trouble(sentence);
     return EXIT_DONE;
 }
 
@@ -198,7 +235,7 @@ int session_end(session *s, attn_status status)
     if (s->shown > 0)
         fputs("\r\033[K", stderr);
     if (status != ATTN_OK)
-        return trouble("%s", attn_ctx_error(s->ctx));
+        return library_trouble(attn_ctx_error(s->ctx));
     if (opt_given(s->o, OPT_VERBOSE)) {
         const attn_info info = attn_ctx_info(s->ctx);
         note(0, "ran %s on %s, %u thread%s, %.3g s", info.path, info.isa, info.threads, info.threads == 1 ? "" : "s", s->seconds);

@@ -116,8 +116,8 @@ assert np.isneginf(file['masked'][0, 0, 0, 1:]).all()"
 @test "each projection of multi-head attention shows the bias that it has, and where it comes from" {
     numpy "
 w, b = np.eye(4), np.zeros(4)
-np.savez('biased.npz', w_q=w, w_k=w, w_v=w, b_k=b)
-np.savez('packed.npz', w_qkv=np.hstack([w, w, w]), b_qkv=np.zeros(12))"
+np.savez('biased.npz', w_q=w, w_k=w, w_v=w, w_o=w, b_k=b)
+np.savez('packed.npz', w_qkv=np.hstack([w, w, w]), b_qkv=np.zeros(12), w_o=w)"
     run attn explain mha student.csv biased.npz --heads 2
     lines "X W_Q = Q " "X W_K + b_K = K " "X W_V = V "
     run attn explain mha student.csv biased.npz --heads 2 --memory student.csv

@@ -7,6 +7,7 @@ two() { attn sdpa q.csv k.csv v.csv "$@"; }
 
 @test "verbs" {
     fails_with "there is no verb diagnose; the verbs are sdpa, mha, explain, show, selftest, info, bench" attn diagnose
+    fails_with "there is no verb ''; the verbs are sdpa, mha, explain, show, selftest, info, bench" attn ""
     fails_with "there is no verb sdp (did you mean sdpa?); the verbs are sdpa, mha, explain, show, selftest, info, bench" attn sdp
     fails_with "attn explain needs to know what: attn explain sdpa|mha|split; see attn explain --help" attn explain
     fails_with "attn explain knows sdpa, mha and split, and was given q.csv; for example: attn explain sdpa Q K V" attn explain q.csv
@@ -27,15 +28,21 @@ two() { attn sdpa q.csv k.csv v.csv "$@"; }
     fails_with "--scale is given twice, and only one of them can hold; leave one out" two --scale 1 --scale 2
     fails_with "--scale is 1/8, and must be a finite number such as 0.125" two --scale 1/8
     fails_with "--scale is inf, and must be a finite number such as 0.125" two --scale inf
-    fails_with "--round is -1, and must be a whole number from 0 on" two --round -1
-    local most="--round is 40, and can be at most 17"
+    fails_with "--round is -1, and must be a whole number from 0 to 17" two --round -1
+    local most="--round is 40, and must be a whole number from 0 to 17"
     fails_with "$most" two --round 40
     fails_with "$most" attn mha ten_words.npy base_weights.npz --heads 8 --round 40
     fails_with "$most" attn show q.csv --round 40
     fails_with "$most" attn explain sdpa q.csv k.csv v.csv --round 40
     fails_with "$most" attn explain split arange_4x8.npy --heads 2 --round 40
-    fails_with "--threads is 0, and must be a whole number from 1 on" two --threads 0
-    fails_with "--seed is x, and must be a whole number from 0 on" two --seed x
+    fails_with "--threads is 0, and must be a whole number from 1 to 4096" two --threads 0
+    fails_with "--threads is 5000, and must be a whole number from 1 to 4096" two --threads 5000
+    fails_with "--heads is -1, and must be a whole number from 1 to 9223372036854775807" attn explain split arange_4x8.npy --heads -1
+    for seed in x -1 1.5 18446744073709551616; do
+        fails_with "--seed is $seed, and must be a whole number from 0 to 18446744073709551615" two --seed $seed
+    done
+    two --dropout 0.5 --seed 18446744073709551615 -o out.npy
+    two --dropout 0.5 --seed 0 -o out.npy
     fails_with "--align is middle, and must be one of: top-left|bottom-right" two --align middle
     fails_with "--causal is sideways, and must be one of: top-left|bottom-right" two --causal=sideways
     fails_with "--layout is lbhd, and must be one of: bhld|blhd" two --layout lbhd
@@ -93,18 +100,33 @@ two() { attn sdpa q.csv k.csv v.csv "$@"; }
         attn mha ten_words.npy base_weights.npz --heads 8 --torch
     fails_saying "512: 1, 2, 4, 8, 16, 32, 64, 128, 256, 512" attn mha ten_words.npy base_weights.npz --heads 13
     numpy "
-w = np.eye(4, dtype='f4')
+w = np.eye(4)
 np.savez('torch.npz', **{'in_proj_weight': np.vstack([w, w, w]), 'out_proj.weight': w})
 np.savez('half.npz', w_q=w, w_k=w)
+np.savez('no_o.npz', w_qkv=np.hstack([w, w, w]), w_O=w)
+np.savez('joined.npz', **{'a.in_proj_weight': np.vstack([w, w, w])})
+np.savez('odd.npz', w_q=w, w_k=w, w_v=w, w_o=w, bo=w[0], b_Q=w[0])
+np.savez('odd_torch.npz', **{'a.in_proj_weight': np.vstack([w, w, w]), 'a.out_proj.weight': w, 'a.out_bias': w[0], 'norm.weight': w[0]})
 np.savez('extra.npz', **{'in_proj_weight': np.vstack([w, w, w]), 'bias_k': w[:1], 'bias_v': w[:1]})
 np.savez('two.npz', **{'a.in_proj_weight': np.vstack([w, w, w]), 'b.in_proj_weight': np.vstack([w, w, w])})"
     fails_with "torch.npz: no w_q, w_k and w_v, but in_proj_weight: these look like PyTorch's names; add --torch" \
         attn mha student.csv torch.npz --heads 2
-    fails_with "half.npz: w_v is missing; WEIGHTS needs w_q, w_k, w_v (or w_qkv), w_o and perhaps b_q, b_k, b_v, b_o" \
-        attn mha student.csv half.npz --heads 2
+    local needs="WEIGHTS needs w_q, w_k, w_v (or w_qkv), w_o and perhaps b_q, b_k, b_v, b_o"
+    fails_with "half.npz: w_v is missing; the file has w_q (4,4), w_k (4,4), and $needs" attn mha student.csv half.npz --heads 2
+    for verb in mha "explain mha"; do
+        fails_with "no_o.npz: w_o is missing; the file has w_qkv (4,12), w_O (4,4), and $needs" attn $verb student.csv no_o.npz --heads 2
+    done
+    fails_saying "joined.npz: a.out_proj.weight is missing; the file has a.in_proj_weight (12,4), and WEIGHTS needs" \
+        attn mha student.csv joined.npz --heads 2 --torch
     fails_saying "extra.npz: bias_k and bias_v (add_bias_kv) are rows that attn mha does not add" \
         attn mha student.csv extra.npz --heads 2 --torch
     fails_saying "two.npz: several modules have PyTorch attention weights" attn mha student.csv two.npz --heads 2 --torch
+    run attn mha student.csv odd.npz --heads 2 -o out.npy
+    [ "$status" = 0 ]
+    [ "$output" = "attn: odd.npz: arrays that attn mha does not know are not read: bo, b_Q" ]
+    run attn mha student.csv odd_torch.npz --heads 2 --torch -o out.npy
+    [ "$output" = "attn: odd_torch.npz: arrays that attn mha does not know are not read: a.out_bias" ]
+    [ -z "$(attn mha student.csv odd.npz --heads 2 -o out.npy --quiet 2>&1)" ]
 }
 
 @test "shapes that do not fit: both are named, and what to do" {
@@ -153,6 +175,21 @@ np.save('boolmask.npy', np.zeros((2, 5, 4), bool))"
     fails_saying "ATTN_NUM_THREADS is 'many'" env ATTN_NUM_THREADS=many "$ATTN" info
     fails_saying "'mmx'" env ATTN_ISA=mmx "$ATTN" info
     fails_saying "threads" attn info --threads 1000000
+}
+
+@test "the library's sentences name the options" {
+    numpy "np.save('bool.npy', np.ones((2, 2), bool)); np.save('float.npy', np.ones((2, 2)))
+np.save('q3.npy', np.ones((4, 1, 4)))"
+    fails_with "--mask-drop is set but mask is additive; it says what true means in a bool mask" two --mask float.npy --mask-drop
+    fails_with "--keep is given but dropout is 0; give the probability p, since kept weights are divided by 1 - p" two --keep bool.npy
+    fails_with "--kv-len[0] is 9; it must be from 0 to the 2 keys of the item" two --kv-len 9
+    fails_with "--q-len[0] is 9; it must be from 0 to the 2 rows of the item" two --q-len 9
+    fails_with "--cu-k is missing; packed input needs both --cu-q and --cu-k" attn sdpa q3.npy q3.npy q3.npy --cu-q 0,2
+    fails_with "--cu-q begins with 1; it must begin with 0" attn sdpa q3.npy q3.npy q3.npy --cu-q 1,4 --cu-k 0,4
+    fails_saying "packed input (--cu-q, --cu-k)" two --cu-q 0,2 --cu-k 0,2
+    fails_with "packed input (--cu-q, --cu-k) is not defined for attn mha; give a batch with --kv-len and --q-len" \
+        attn mha ten_words.npy base_weights.npz --heads 8 --cu-q 0,10 --cu-k 0,10
+    fails_saying "call attn sdpa per sequence" attn sdpa q3.npy q3.npy q3.npy --cu-q 0,4 --cu-k 0,4 --mask bool.npy
 }
 
 @test "standard input" {

@@ -133,10 +133,10 @@ assert a('k_t.npy').shape == (2, 7, 3, 4)"
     numpy "
 r = np.random.default_rng(9); f = lambda *s: r.standard_normal(s).astype('f4') / 3
 np.save('x.npy', f(5, 8))
-w = dict(w_q=f(8, 8), w_k=f(8, 4), w_v=f(8, 4))
+w = dict(w_q=f(8, 8), w_k=f(8, 4), w_v=f(8, 4), w_o=f(8, 8))
 np.savez('grouped.npz', **w)
 rep = lambda m: np.concatenate([m[:, :2]] * 2 + [m[:, 2:]] * 2, 1)
-np.savez('full.npz', w_q=w['w_q'], w_k=rep(w['w_k']), w_v=rep(w['w_v']))"
+np.savez('full.npz', w_q=w['w_q'], w_k=rep(w['w_k']), w_v=rep(w['w_v']), w_o=w['w_o'])"
     attn mha x.npy grouped.npz --heads 4 --kv-heads 2 --causal -o grouped.npy
     attn mha x.npy full.npz --heads 4 --causal -o full.npy
     numpy "assert np.abs(a('grouped.npy') - a('full.npy')).max() < 1e-6"
