@@ -105,7 +105,7 @@ static void poisoned_keys(attn_ctx *ctx, int64_t n) {
         poison_hidden(&p, &r, 0, r.Lq, kind);
         const outputs now = run(ctx, &p);
         for (int m = 0; m < 7; m++) {
-            if (!same_bits("a poisoned hidden key", &clean.t[m], &now.t[m])) {
+            if (clean.t[m].ndim > 0 && !same_bits("a poisoned hidden key", &clean.t[m], &now.t[m])) {
                 say(&p, ctx, n, "a hidden key was not hidden");
             }
         }
@@ -127,7 +127,7 @@ static void poisoned_row(attn_ctx *ctx, int64_t n) {
         const outputs now = run(ctx, &p);
         const bool averaged = (p.opts.flags & ATTN_AVERAGE) != 0;
         for (int m = 0; m < 7; m++) {
-            if (m == 4 || !clean.t[m].data || clean.t[m].ndim == 0) {
+            if (m == 4 || clean.t[m].ndim == 0) {
                 continue; /* mass is a sum over the rows */
             }
             const bool by_cell = m == 6 || (m == 5 && !averaged), packed_out = m == 0 && p.packed;
