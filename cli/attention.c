@@ -89,14 +89,16 @@ attn_tensor **stage_field(attn_sdpa_opts *opts, const char *name, part *p)
     return NULL;
 }
 
-/* One result of opts, to path; the same array may go to several paths. */
+static int given_twice(const char *name) { return trouble("%s is given twice, and is written to one file; leave one out", name); }
+
+/* One result of opts, to path. */
 static int want(results *r, const sizes *z, attn_sdpa_opts *opts, const char *name, const char *path)
 {
     part p;
     int64_t shape[ATTN_MAX_DIMS];
     attn_tensor **field = stage_field(opts, name, &p);
     if (results_find(r, name))
-        return results_again(r, name, path);
+        return given_twice(name);
     if (strcmp(name, "weights") == 0 && opts->flags & ATTN_AVERAGE)
         p = PART_AVERAGE;
     const int32_t ndim = part_shape(z, p, shape);
@@ -115,7 +117,7 @@ static int want_stage(results *r, const sizes *z, attn_sdpa_opts *opts, const ch
     for (int i = 0; i < extras; i++)
         if (strcmp(extra[i].name, name) == 0)
             return results_find(r, extra[i].name)
-                       ? results_again(r, extra[i].name, equals + 1)
+                       ? given_twice(extra[i].name)
                        : results_add(r, extra[i].name, equals + 1, z->dtype, extra[i].ndim, extra[i].shape, true, extra[i].where);
     static const char *const stages[] = {"scores", "scaled", "capped", "masked", "weights", "output", "row_max", "entropy"};
     for (size_t i = 0; i < sizeof stages / sizeof stages[0]; i++) {
@@ -131,7 +133,10 @@ int want_results(results *r, const sizes *z, attn_sdpa_opts *opts, const extra_s
 {
     const options *o = r->o;
     int status = EXIT_DONE;
-    if (opt_given(o, OPT_AVERAGE) && !opt_given(o, OPT_WEIGHTS))
+    bool has_weights = opt_given(o, OPT_WEIGHTS);
+    for (int i = 0; i < o->stages; i++)
+        has_weights = has_weights || strncmp(o->stage[i], "weights=", strlen("weights=")) == 0;
+    if (opt_given(o, OPT_AVERAGE) && !has_weights)
         return trouble("--average averages the weights over the heads, and nothing asks for them; give --weights F");
     opts->flags |= opt_given(o, OPT_AVERAGE) ? ATTN_AVERAGE : 0;
     if (opt_given(o, OPT_WEIGHTS))

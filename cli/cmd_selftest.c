@@ -205,7 +205,9 @@ int cmd_selftest(const options *o)
     enum { LEVELS = 8 };
     level levels[LEVELS];
     int count = 0, failed = 0;
-    const char *wanted = o->value[OPT_ISA];
+    const char *wanted = opt_given(o, OPT_ISA) ? o->value[OPT_ISA] : getenv("ATTN_ISA");
+    if (wanted && !*wanted)
+        wanted = NULL; /* as the library reads it */
     for (int i = 0; attn_isa_name(i) && count < LEVELS; i++) {
         if (wanted && strcmp(wanted, attn_isa_name(i)) != 0)
             continue;
@@ -220,6 +222,8 @@ int cmd_selftest(const options *o)
         session_close(&s);
         return status;
     }
+    if (wanted && !opt_given(o, OPT_ISA))
+        note(0, "ATTN_ISA is %s: no other level is tested", wanted);
     if (opt_given(o, OPT_JSON)) {
         json_writer j = jw_begin_document("selftest");
         jw_bool(&j, "ok", failed == 0);

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SENTENCE = 1024 };
@@ -126,13 +127,33 @@ static bool seen_before(const results *r, int i)
     return false;
 }
 
-/* "-" can be taken once, and not beside --json. An output without a path stays silent when another one has "-". */
-static bool stdout_is_taken(const results *r)
+/* "-", or a name for what standard output is now, such as /dev/stdout; /dev/null takes anything from anybody. */
+static bool is_stdout(const char *path)
 {
-    for (int i = 0; i < r->count; i++)
-        if (r->item[i].path && strcmp(r->item[i].path, "-") == 0)
-            return true;
-    return false;
+    struct stat named, ours;
+    if (strcmp(path, "-") == 0)
+        return true;
+    return stat(path, &named) == 0 && fstat(STDOUT_FILENO, &ours) == 0 && named.st_dev == ours.st_dev && named.st_ino == ours.st_ino &&
+           (!S_ISCHR(named.st_mode) || isatty(STDOUT_FILENO));
+}
+
+/* Standard output takes one array, or JSON. */
+static int check_stdout(const results *r, bool to_stdout)
+{
+    const result *first = NULL;
+    for (int i = 0; i < r->count; i++) {
+        const result *item = &r->item[i];
+        const bool named = item->path && is_stdout(item->path);
+        if (named && opt_given(r->o, OPT_JSON))
+            return trouble("--json and an output named %s both go to standard output; give the output a file name", item->path);
+        if (named && first && !first->path)
+            return trouble("%s goes to standard output, and so would the output; give -o a file", item->name);
+        if (named && first)
+            return trouble("%s and %s both go to standard output, which takes one array; give one of them a file", first->name, item->name);
+        if (named || (to_stdout && !item->path))
+            first = item;
+    }
+    return EXIT_DONE;
 }
 
 static int open_files(results *r, bool npy_to_pipe)
@@ -153,14 +174,11 @@ static int open_files(results *r, bool npy_to_pipe)
 
 int results_open(results *r, bool to_stdout)
 {
-    const bool taken = stdout_is_taken(r), as_json = opt_given(r->o, OPT_JSON);
     int round;
-    const int status = opt_round(r->o, &round);
-    if (status)
-        return status;
-    if (taken && as_json)
-        return trouble("--json and an output named - both go to standard output; give the output a file name");
-    return open_files(r, to_stdout && !taken && !as_json && !isatty(STDOUT_FILENO));
+    int status = opt_round(r->o, &round);
+    if (!status)
+        status = check_stdout(r, to_stdout);
+    return status ? status : open_files(r, to_stdout && !opt_given(r->o, OPT_JSON) && !isatty(STDOUT_FILENO));
 }
 
 static void print_table(const result *item, int round)
@@ -211,8 +229,7 @@ int results_write(results *r, const session *s)
         return status;
     if (opt_given(r->o, OPT_JSON))
         return print_json(r, s);
-    const bool silent = stdout_is_taken(r);
-    for (int i = 0; i < r->count && !silent; i++)
+    for (int i = 0; i < r->count; i++)
         if (!r->item[i].path)
             print_table(&r->item[i], round);
     return finish_stdout();

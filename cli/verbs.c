@@ -37,9 +37,8 @@ const verb_desc verb_table[] = {
      "FILE is .npy, .npz, .safetensors, or .csv or .txt with numbers. Large arrays are shortened.",
      "# what is in there?\nattn show weights.npz", 1, 1},
     {"selftest", VERB_SELFTEST, "selftest [--isa NAME] [--json]", "compare the kernels of this machine with the float64 definition",
-     "Runs every instruction set level that this CPU can run on built-in data and compares with the float64 reference within the "
-     "documented error "
-     "bound. Exit code 1 when a level is outside.",
+     "Runs every instruction set level that this CPU can run (with --isa or ATTN_ISA that one only) on built-in data and compares with "
+     "the float64 reference within the documented error bound. Exit code 1 when a level is outside.",
      "# is this build right on this machine?\nattn selftest", 0, 0},
     {"info", VERB_INFO, "info [--json]", "print the version, the CPU and what runs on it",
      "Version, CPU, instruction set levels (built in, usable, chosen), threads, dtypes and file formats.",

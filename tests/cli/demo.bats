@@ -50,6 +50,11 @@ PY
     run attn selftest --isa scalar
     [ "$status" = 0 ]
     [[ $output == "scalar   10 of 10 cases within the bound"* ]]
+    run env ATTN_ISA=scalar "$ATTN" selftest
+    [ "$status" = 0 ]
+    [ "${#lines[@]}" = 2 ]
+    lines "attn: ATTN_ISA is scalar: no other level is tested" "scalar   10 of 10"
+    [ "$(ATTN_ISA='' attn selftest --json)" = "$(cat selftest.json)" ]
 }
 
 @test "attn bench measures a share of the peak" {

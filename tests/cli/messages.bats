@@ -59,6 +59,8 @@ two() { attn sdpa q.csv k.csv v.csv "$@"; }
     fails_with "--memory-v is given without --memory, which has the keys; give both" \
         attn mha ten_words.npy base_weights.npz --heads 8 --memory-v ten_words.npy
     fails_with "--json and an output named - both go to standard output; give the output a file name" two --json -o -
+    fails_with "--json and an output named /dev/stdout both go to standard output; give the output a file name" two --json -o /dev/stdout
+    two --json -o /dev/null >/dev/null
     fails_with "--window is 3, and must be two whole numbers such as 128,0 (keys before and after the position; -1 = no limit)" \
         two --window 3
     fails_saying "align" two --causal --align top-left --offset 3
@@ -148,7 +150,15 @@ np.save('boolmask.npy', np.zeros((2, 5, 4), bool))"
     fails_saying "none/out.npy" two -o none/out.npy
     fails_saying "out.foo: arrays are written as .npy, .npz, .safetensors, .csv or .txt" two -o out.foo
     fails_saying "same file" two -o out.npy --weights out.npy
-    fails_saying "same file" two -o - --weights -
+    local both="output and weights both go to standard output, which takes one array; give one of them a file"
+    fails_with "$both" two -o - --weights -
+    fails_with "$both" two -o - --weights /dev/stdout
+    fails_with "weights goes to standard output, and so would the output; give -o a file" two --weights -
+    fails_with "lse goes to standard output, and so would the output; give -o a file" two --lse - --weights w.npy
+    fails_with "scores is given twice, and is written to one file; leave one out" two --stage scores=a.npy --stage scores=b.npy
+    fails_with "weights is given twice, and is written to one file; leave one out" two --weights a.npy --stage weights=b.npy
+    fails_with "q is given twice, and is written to one file; leave one out" \
+        attn mha ten_words.npy base_weights.npz --heads 8 --stage q=a.npy --stage q=b.npy
     fails_with "--stage is scores, and must be NAME=F such as scores=scores.npy" two --stage scores
     fails_with "--stage names q, and the stages are scores, scaled, capped, masked, weights, output, row_max, entropy" two --stage q=q.npy
     fails_with "--stage names x, and the stages are scores, scaled, capped, masked, weights, output, row_max, entropy, q, k, v, z" \
@@ -173,7 +183,10 @@ np.save('boolmask.npy', np.zeros((2, 5, 4), bool))"
     fails_saying "isa is 'mmx'" attn info --isa mmx
     fails_saying "isa is 'mmx'" attn selftest --isa mmx
     fails_saying "ATTN_NUM_THREADS is 'many'" env ATTN_NUM_THREADS=many "$ATTN" info
-    fails_saying "'mmx'" env ATTN_ISA=mmx "$ATTN" info
+    for verb in info selftest "bench --threads 1" "sdpa q.csv k.csv v.csv" "explain sdpa q.csv k.csv v.csv" \
+        "mha ten_words.npy base_weights.npz --heads 8"; do
+        fails_saying "ATTN_ISA is 'mmx'" env ATTN_ISA=mmx "$ATTN" $verb
+    done
     fails_saying "threads" attn info --threads 1000000
 }
 

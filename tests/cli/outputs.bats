@@ -61,6 +61,17 @@ assert np.loadtxt('mass.csv').shape == (2,)"
     attn show lse.safetensors | grep -q "lse (2) f64"
 }
 
+@test "--average takes the weights of --weights or of --stage; one array to standard output beside files" {
+    numpy "np.save('q4.npy', np.eye(8).reshape(1, 2, 4, 8))"
+    set -- attn sdpa q4.npy q4.npy q4.npy --average -o out.npy
+    "$@" --weights w.npy
+    "$@" --stage weights=stage.npy
+    "$@" --weights - | cmp - w.npy
+    "$@" --weights /dev/stdout | cmp - w.npy
+    cmp w.npy stage.npy
+    numpy "assert a('w.npy').shape == (1, 4, 4)"
+}
+
 @test "one output that fails leaves all of them as they were" {
     echo old >out.npy
     fails_saying "none/w.npy" two -o out.npy --weights none/w.npy
