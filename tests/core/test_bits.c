@@ -59,7 +59,7 @@ static void for_each_scene(void (*check)(attn_ctx *, const scene *, const call *
     for (int level = 0; (isa = usable_isa(level)); level++) {
         attn_ctx *ctx = new_ctx(isa, 2);
         for (int n = 0; n < SCENES; n++) {
-            if (test_is_short() && scenes[n].s.Lk > 1200 && check != check_chunks) {
+            if (test_is_short() && scenes[n].s.Lk > 300 && check != check_chunks) {
                 continue;
             }
             pool memory = {0};
