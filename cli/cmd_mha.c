@@ -48,8 +48,10 @@ int cmd_mha(const options *o)
     status = read_mha_inputs(&m, &in, o->operand[0]);
     if (!status)
         status = read_mha_weights(&w, &in, o->operand[1]);
-    if (!status)
+    if (!status) {
+        choose_mha_precision(&w, &m);
         status = setup_attention(&setup, &in);
+    }
     if (!status && attn_mha_prepare(s.ctx, &prepared, &w.desc) != ATTN_OK)
         status = library_trouble(attn_ctx_error(s.ctx));
     if (!status)

@@ -158,8 +158,10 @@ int explain_mha(const options *o)
         status = read_mha_inputs(&a.m, &in, o->operand[0]);
     if (!status)
         status = read_mha_weights(&a.w, &in, o->operand[1]);
-    if (!status)
+    if (!status) {
+        choose_mha_precision(&a.w, &a.m);
         status = setup_attention(&setup, &in);
+    }
     if (!status && attn_mha_prepare(s.ctx, &prepared, &a.w.desc) != ATTN_OK)
         status = library_trouble(attn_ctx_error(s.ctx));
     a.prepared = prepared;

@@ -145,8 +145,9 @@ static void read_torch(reader *r, mha_files *w)
         r->status =
             trouble("%s: bias_k and bias_v (add_bias_kv) are rows that attn mha does not add; append them to --memory yourself", r->path);
     if (!r->status && !w->desc.w_o)
-        missing(r, "out_proj.weight", "in_proj_weight (or q_proj_weight, k_proj_weight, v_proj_weight), out_proj.weight and perhaps "
-                                      "in_proj_bias, out_proj.bias");
+        missing(r, "out_proj.weight",
+                "in_proj_weight (or q_proj_weight, k_proj_weight, v_proj_weight), out_proj.weight and perhaps "
+                "in_proj_bias, out_proj.bias");
     if (!r->status)
         note_unread(r, known, sizeof known / sizeof known[0]);
 }
@@ -178,7 +179,11 @@ static void read_ours(reader *r, mha_files *w)
         note_unread(r, known, sizeof known / sizeof known[0]);
         return;
     }
-    missing(r, has_qkv ? "w_o" : !w->desc.w_q ? "w_q" : !w->desc.w_k ? "w_k" : "w_v",
+    missing(r,
+            has_qkv        ? "w_o"
+            : !w->desc.w_q ? "w_q"
+            : !w->desc.w_k ? "w_k"
+                           : "w_v",
             "w_q, w_k, w_v (or w_qkv), w_o and perhaps b_q, b_k, b_v, b_o");
 }
 
@@ -246,17 +251,22 @@ int read_mha_inputs(mha_inputs *m, inputs *in, const char *path)
     return status;
 }
 
+void choose_mha_precision(mha_files *w, const mha_inputs *m)
+{
+    const attn_mha_desc *d = &w->desc;
+    const attn_tensor *all[] = {&m->x,  m->memory_given, m->memory_v_given, d->w_q, d->w_k, d->w_v, d->w_qkv, d->w_o, d->b_q,
+                                d->b_k, d->b_v,          d->b_qkv,          d->b_o};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i] && all[i]->dtype == ATTN_F64)
+            w->desc.flags |= ATTN_MHA_F64;
+}
+
 bool mha_sizes(sizes *z, const mha_files *w, const mha_inputs *m)
 {
     const attn_tensor *memory = m->memory_given ? m->memory_given : &m->x;
     if (m->x.ndim < 2 || m->x.ndim > 3 || memory->ndim != m->x.ndim)
         return false;
     const int64_t H = w->desc.heads, Hkv = w->desc.kv_heads ? w->desc.kv_heads : H;
-    const attn_tensor *weights[] = {w->desc.w_q, w->desc.w_k, w->desc.w_v, w->desc.w_qkv, w->desc.w_o};
-    attn_dtype dtype = ATTN_F32;
-    for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++)
-        if (weights[i] && weights[i]->dtype == ATTN_F64)
-            dtype = ATTN_F64;
     *z = (sizes){.rank = m->x.ndim + 1,
                  .B = m->x.ndim == 3 ? m->x.shape[0] : 1,
                  .H = H,
@@ -265,7 +275,7 @@ bool mha_sizes(sizes *z, const mha_files *w, const mha_inputs *m)
                  .Lk = memory->shape[m->x.ndim - 2],
                  .d = w->columns_q / H,
                  .d_v = w->columns_v / Hkv,
-                 .dtype = dtype};
+                 .dtype = w->desc.flags & ATTN_MHA_F64 ? ATTN_F64 : ATTN_F32};
     return true;
 }
 

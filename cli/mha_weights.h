@@ -22,6 +22,9 @@ typedef struct mha_inputs {
 } mha_inputs;
 int read_mha_inputs(mha_inputs *m, inputs *in, const char *path);
 
+/* Computes in f64 if any of X, the memories and the weights is f64. After both have been read, before the rest here. */
+void choose_mha_precision(mha_files *w, const mha_inputs *m);
+
 /* The sizes of the attention inside; its stages have rank 4, or 3 for an X of rank 2. false: the ranks do not fit; the library says why. */
 bool mha_sizes(sizes *z, const mha_files *w, const mha_inputs *m);
 /* The shape of the output, of the rank of X. */

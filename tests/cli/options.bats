@@ -129,6 +129,19 @@ assert a('q.npy').shape == (2, 3, 5, 4) and a('z.npy').shape == (2, 3, 5, 4) and
 assert a('k_t.npy').shape == (2, 7, 3, 4)"
 }
 
+@test "an X of f64 is computed in f64, whatever the weights are" {
+    printf '1,0,1,0\n0,1,0,1\n' > x.csv
+    numpy "
+r = np.random.default_rng(3)
+np.savez('w.npz', **{n: r.standard_normal((4, 4)).astype('f4') for n in ('w_q', 'w_k', 'w_v', 'w_o')})"
+    attn mha x.csv w.npz --heads 2 -o out.npy --stage q=q.npy
+    attn explain mha x.csv w.npz --heads 2 > /dev/null
+    numpy "
+w = a('w.npz')
+assert a('out.npy').dtype == 'f8' and a('q.npy').dtype == 'f8'
+assert np.abs(a('q.npy').transpose(1, 0, 2).reshape(2, 4) - np.eye(4)[[0, 1]] @ w['w_q'] - np.eye(4)[[2, 3]] @ w['w_q'].astype('f8')).max() < 1e-15"
+}
+
 @test "grouped heads in multi-head attention" {
     numpy "
 r = np.random.default_rng(9); f = lambda *s: r.standard_normal(s).astype('f4') / 3
