@@ -23,7 +23,7 @@ done
 # into clang's OpenMP runtime, which is not instrumented; libarcher tells it what the runtime synchronises.
 OMP_WAIT_POLICY=passive
 TSAN_OPTIONS=ignore_noninstrumented_modules=1
-OMP_TOOL_LIBRARIES=$(clang -print-file-name=libarcher.so)
+OMP_TOOL_LIBRARIES=$(clang -print-resource-dir)/../../libarcher.so
 export OMP_WAIT_POLICY TSAN_OPTIONS OMP_TOOL_LIBRARIES
 status=0
 ctest --test-dir build --output-on-failure --timeout 900 --output-junit all.xml || status=$?
