@@ -125,7 +125,7 @@ static attn_sdpa_opts any_options(program *p, const shapes *s)
     if (chance(p, 8))
         o.keep = cells(p, s, ATTN_BOOL);
     if (chance(p, 3))
-        o.lse = tensor(p, ATTN_F32, s->ndim - 1, per_row + 4 - s->ndim, 0);
+        o.lse = tensor(p, ATTN_F32, s->ndim - 1, per_row + (4 - s->ndim), 0);
     if (chance(p, 3))
         o.weights = cells(p, s, ATTN_F32);
     if (chance(p, 5))
