@@ -80,7 +80,8 @@ static shapes any_shapes(program *p)
         s.B = size(p);
     if (s.ndim >= 3) {
         s.Hkv = size(p);
-        s.H = s.Hkv * (int64_t)(byte(p) % 4);
+        if (__builtin_mul_overflow(s.Hkv, (int64_t)(byte(p) % 4), &s.H))
+            s.H = -1;
     }
     return s;
 }
