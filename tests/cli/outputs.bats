@@ -83,6 +83,7 @@ assert np.loadtxt('mass.csv').shape == (2,)"
 }
 
 @test "a full disk leaves the old file and nothing else" {
+    [ -z "$SANITIZED" ] || skip "ThreadSanitizer keeps a file of its own, larger than the limit"
     numpy "np.save('q.npy', np.zeros((4000, 64), np.float32))"
     echo old >out.npy
     ls -A >before.txt; ls -A >before.txt

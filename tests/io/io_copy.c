@@ -4,7 +4,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "attn/attn_io.h"
 
@@ -13,7 +12,8 @@ static attn_outputs *volatile outputs; /* for the signal handler */
 static void on_signal(int signal_number)
 {
     attn_outputs_unlink(outputs);
-    _exit(128 + signal_number);
+    signal(signal_number, SIG_DFL);
+    raise(signal_number); /* ends the process when this handler returns */
 }
 
 static void must(attn_status s, const char *err)

@@ -74,7 +74,7 @@ class Outputs(FileTest):
     def test_terminated_between_write_and_rename(self):
         process = self.start_and_wait_before_rename()
         process.terminate()
-        self.assertEqual(process.wait(30), 128 + signal.SIGTERM)
+        self.assertEqual(process.wait(30), -signal.SIGTERM)
         self.assertEqual(self.names(), ["a.npy", "b.csv", "fifo", "in.npy"])
         for name in ("a.npy", "b.csv"):
             self.assertEqual((self.folder / name).read_bytes(), OLD)
