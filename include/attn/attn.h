@@ -141,9 +141,12 @@ ATTN_API const char *attn_isa_name(int i);
 /* 1 if this CPU and its operating system can run the level, else 0. */
 ATTN_API int attn_isa_usable(const char *name);
 
-/* GFLOP/s of a register-only multiply-add loop of the context's ISA level on the calling thread, measured for about 30 ms: the peak
-   that shares of peak refer to. dtype ATTN_F32 or ATTN_F64. */
+/* GFLOP/s of a register-only multiply-add loop of the context's ISA level on all of the context's threads at once, the best of about
+   30 ms: the peak that shares of peak refer to. dtype ATTN_F32 or ATTN_F64. */
 ATTN_API attn_status attn_measure_peak(attn_ctx *ctx, attn_dtype dtype, double *gflops);
+/* GB/s at which the context's threads together read this memory, the best of about 30 ms: the limit of work that reads much and computes
+   little, such as decoding. */
+ATTN_API attn_status attn_measure_stream(attn_ctx *ctx, const void *memory, int64_t bytes, double *gb_per_second);
 
 /* -------------------------------------------------- scaled dot-product attention ---- */
 

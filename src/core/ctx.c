@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static const attn_isa isas[] = {
@@ -204,31 +203,4 @@ void attn_ctx_destroy(attn_ctx *ctx)
     attn_free(ctx, ctx->per_head.data);
     attn_free(ctx, ctx->temporary.data);
     ctx->free(ctx->user, ctx);
-}
-
-static double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-attn_status attn_measure_peak(attn_ctx *ctx, attn_dtype dtype, double *gflops)
-{
-    if (!ctx)
-        return ATTN_E_ARG;
-    attn_begin(ctx);
-    if (!gflops || (dtype != ATTN_F32 && dtype != ATTN_F64))
-        return attn_fail(ctx, ATTN_E_ARG, "attn_measure_peak: dtype is %s and gflops %s; f32 or f64 and a place for the result are needed",
-                         attn_dtype_name(dtype), gflops ? "given" : "NULL");
-    const attn_kernels *kernels = dtype == ATTN_F64 ? ctx->isa->f64 : ctx->isa->f32;
-    double best = 0, factor = 0.999;
-    kernels->peak(100000, &factor); /* wakes the vector units */
-    for (double start = seconds_now(); seconds_now() < start + 0.03;) {
-        factor = 0.999;
-        double before = seconds_now(), flops = kernels->peak(100000, &factor), rate = flops / (seconds_now() - before) * 1e-9;
-        best = rate > best ? rate : best;
-    }
-    *gflops = best;
-    return ATTN_OK;
 }

@@ -58,7 +58,8 @@ typedef struct attn_linear_job {
    linear_size   bytes of the packed weights
    linear_pack   packs W [terms][columns] (strides in elements; real): also zeroes the padding
    linear        the product
-   peak          multiply-adds in registers only; returns the floating-point operations done. *sink keeps the compiler honest */
+   peak          multiply-adds in registers only; returns the floating-point operations done. *sink keeps the compiler honest
+   stream        reads count reals and nothing else; *sink, their maximum, keeps the compiler honest */
 #define ATTN_KERNELS(X)                                                                                                                    \
     X(int64_t, sdpa_unit, (void))                                                                                                          \
     X(int64_t, sdpa_scratch, (const attn_sdpa_job *job))                                                                                   \
@@ -66,7 +67,8 @@ typedef struct attn_linear_job {
     X(int64_t, linear_size, (int64_t terms, int64_t columns))                                                                              \
     X(void, linear_pack, (void *packed, const void *w, int64_t row_stride, int64_t column_stride, int64_t terms, int64_t columns))         \
     X(void, linear, (const attn_linear_job *job))                                                                                          \
-    X(double, peak, (int64_t rounds, double *sink))
+    X(double, peak, (int64_t rounds, double *sink))                                                                                        \
+    X(void, stream, (const void *memory, int64_t count, double *sink))
 
 typedef struct attn_kernels {
 #define ATTN_KERNEL_MEMBER(ret, name, args) ret(*name) args;

@@ -2,6 +2,8 @@
 /* The linear layer, and the small kernels. */
 #include "harness.h"
 
+#include "../../src/kernels/convert.h"
+
 #include <float.h>
 #include <math.h>
 
@@ -196,6 +198,30 @@ void test_peak(harness *h)
         return;
     if (!(x.done > 0) || twice.done != 2 * x.done || !isfinite(x.sink) || x.sink == 0.5)
         complain(h, "%lld rounds are %g operations, twice as many %g; sink %g", (long long)x.rounds, x.done, twice.done, x.sink);
+}
+
+typedef struct stream_case {
+    harness *h;
+    array *memory;
+    double sink;
+} stream_case;
+
+static void run_stream(void *user)
+{
+    stream_case *x = user;
+    x->h->kernels->stream(x->memory->rows.data, x->memory->columns, &x->sink);
+}
+
+/* Every real is read, and nothing beyond: the greatest lies anywhere. */
+void test_stream(harness *h)
+{
+    stream_case x = { h, new_plain_array(h, "memory", h->real, 1, 1, rng_int(&h->random, 1, 300)), 0 };
+    const int64_t place = rng_int(&h->random, 0, x.memory->columns - 1);
+    for (int64_t i = 0; i < x.memory->columns; i++)
+        attn_store_float(x.memory->rows.data, h->real, i, i == place ? 2 : 1);
+    keep_inputs(h);
+    if (call_kernel(h, run_stream, &x) && x.sink != 2)
+        complain(h, "the maximum %g at %lld of %lld reals was not read", x.sink, (long long)place, (long long)x.memory->columns);
 }
 
 static void run_unit(void *user)
