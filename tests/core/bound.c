@@ -5,7 +5,7 @@
 #include <math.h>
 
 const char *const quantity_name[QUANTITIES] = {"output",  "lse",    "row_max", "entropy", "mass",  "weights",
-                                               "average", "scores", "scaled",  "capped",  "masked"};
+                                               "average", "scores", "scaled",  "capped",  "masked", "project", "joined"};
 
 /* The constants of docs/numerics.md for the precision that the call computes in. */
 typedef struct arithmetic {
@@ -18,13 +18,18 @@ typedef struct arithmetic {
 static const arithmetic arithmetic_f32 = {0x1p-24, 1.5e-7, 6e-7, 0x1p-149, FLT_MIN, FLT_MAX, 1.01};
 static const arithmetic arithmetic_f64 = {0x1p-53, 3e-16, 2e-15, 0x1p-1074, DBL_MIN, DBL_MAX, 2.02};
 
+static const arithmetic *arithmetic_of(attn_dtype real) {
+    return real == ATTN_F64 ? &arithmetic_f64 : &arithmetic_f32;
+}
+
 typedef struct check {
     problem *p;
     const ref_result *r;
     tally *t;
     arithmetic a;
     double scale;
-    double *q, *k, *v;  /* [B,H,Lq,d] [B,Hkv,Lk,d] [B,Hkv,Lk,d_v] as doubles */
+    double *q, *k, *v;    /* [B,H,Lq,d] [B,Hkv,Lk,d] [B,Hkv,Lk,d_v] as doubles */
+    double *dq, *dk, *dv; /* the same shapes: how far each may be off */
     double *drift;      /* [B,H,Lq,Lk] bound of the error of each weight, after dropout */
     double *logit;      /* [Lk] bound of the error of each masked score */
     double *exponent;   /* [Lk] bound of the relative error of each e^(masked - max), as a logarithm */
@@ -34,10 +39,10 @@ typedef struct check {
 
 /* ---------------------------------------------------------------- reading ---- */
 
-/* [heads][rows][width] as doubles; packed input is [rows][heads][width]. */
+/* [heads][rows][width] as doubles; packed input is [rows][heads][width]. Zeros for a tensor that is not there. */
 static double *read_heads(problem *p, const attn_tensor *t, int64_t heads, int64_t rows, int64_t width) {
     double *all = pool_get(&p->memory, (size_t)(p->B * heads * rows * width) * sizeof *all), *next = all;
-    for (int64_t b = 0; b < p->B; b++) {
+    for (int64_t b = 0; t->ndim && b < p->B; b++) {
         for (int64_t h = 0; h < heads; h++) {
             for (int64_t i = 0; i < rows; i++) {
                 for (int64_t c = 0; c < width; c++) {
@@ -73,6 +78,11 @@ static double greatest_of(attn_dtype t) {
 
 enum { EXACT = -1 };
 
+/* The bound of an element after its rounding to dtype t. */
+static double limit_of(const arithmetic *a, attn_dtype t, double want, double bound) {
+    return a->slack * bound + (fabs(want) + bound) * roundoff_of(t) * 1.001 + denormal_of(t);
+}
+
 /* One element: |got - want| <= bound and the rounding to the output's dtype; a -inf or NaN is met in kind. EXACT: got == want. */
 static void compare(check *c, enum quantity what, const attn_tensor *t, const int64_t at[4], double want, double bound) {
     const double got = ref_element(t, at[0], at[1], at[2], at[3]);
@@ -81,8 +91,7 @@ static void compare(check *c, enum quantity what, const attn_tensor *t, const in
         return;
     }
     if (isfinite(want) && bound != EXACT) {
-        const double limit = c->a.slack * bound + (fabs(want) + bound) * roundoff_of(t->dtype) * 1.001 + denormal_of(t->dtype);
-        const double error = fabs(got - want);
+        const double limit = limit_of(&c->a, t->dtype, want, bound), error = fabs(got - want);
         if (fabs(want) + limit > greatest_of(t->dtype)) {
             return;
         }
@@ -114,15 +123,16 @@ static void check_logits(check *c, int64_t b, int64_t h, int64_t i) {
     const int64_t row = row_index(c, b, h, i);
     c->risky[row] = false;
     for (int64_t j = 0; j < r->Lk; j++) {
-        const double *q = c->q + row * r->d, *k = c->k + (kv_head_of(c, b, h) * r->Lk + j) * r->d;
-        const int64_t cell = row * r->Lk + j;
-        double size = 0, k_size = 0;
+        const int64_t cell = row * r->Lk + j, q = row * r->d, k = (kv_head_of(c, b, h) * r->Lk + j) * r->d;
+        double size = 0, k_size = 0, moved = 0; /* moved: by what q and k are off */
         for (int64_t n = 0; n < r->d; n++) {
-            size += fabs(q[n] * k[n]);
-            k_size += fabs(k[n]);
+            const double q_most = fabs(c->q[q + n]) + c->dq[q + n], k_most = fabs(c->k[k + n]) + c->dk[k + n];
+            size += q_most * k_most;
+            k_size += k_most;
+            moved += q_most * k_most - fabs(c->q[q + n] * c->k[k + n]);
         }
-        const double score = (d + 2) * a->u * size + d * a->tiny;
-        const double scaled = (d + 4) * a->u * scale * size + (k_size + d) * a->tiny;
+        const double score = (d + 2) * a->u * size + d * a->tiny + moved;
+        const double scaled = (d + 4) * a->u * scale * size + (k_size + d) * a->tiny + scale * moved;
         const double tanh_error = a->tanh * fabs(r->capped[cell]) + 4 * a->u * fmin(fabs(r->scaled[cell]), cap) + 3 * cap * a->tiny;
         const double capped = cap > 0 ? scaled + tanh_error : scaled;
         bool overflows = !(2 * size * fmax(1, scale) < a->most);
@@ -217,6 +227,18 @@ static void check_softmax(check *c, int64_t b, int64_t h, int64_t i, int64_t vis
     }
 }
 
+/* Element n of a row of the output. */
+static void check_element_of_output(check *c, int64_t b, int64_t h, int64_t i, int64_t n, double bound) {
+    const int64_t at = row_index(c, b, h, i) * c->r->d_v + n;
+    const double want = c->r->output[at];
+    if (c->p->out.ndim) {
+        compare(c, OUTPUT, &c->p->out, c->p->packed ? AT(0, i, h, n) : AT(b, h, i, n), want, bound);
+    }
+    if (c->p->out_error) {
+        c->p->out_error[at] = bound == EXACT ? 0 : limit_of(&c->a, computed_in(c->p), want, bound);
+    }
+}
+
 static void check_output(check *c, int64_t b, int64_t h, int64_t i, int64_t visible) {
     const ref_result *r = c->r;
     const arithmetic *a = &c->a;
@@ -225,14 +247,13 @@ static void check_output(check *c, int64_t b, int64_t h, int64_t i, int64_t visi
         double error = 0, size = 0;
         for (int64_t j = 0; j < r->Lk; j++) {
             if (!r->hidden[row * r->Lk + j]) {
-                const double v = fabs(c->v[(kv_head_of(c, b, h) * r->Lk + j) * r->d_v + n]);
-                error += c->drift[row * r->Lk + j] * v;
-                size += r->weights[row * r->Lk + j] * v;
+                const int64_t cell = row * r->Lk + j, at = (kv_head_of(c, b, h) * r->Lk + j) * r->d_v + n;
+                error += c->drift[cell] * (fabs(c->v[at]) + c->dv[at]) + r->weights[cell] * c->dv[at];
+                size += r->weights[cell] * (fabs(c->v[at]) + c->dv[at]);
             }
         }
         error += ((double)visible + rescales(c) + 4) * a->u * size + 256 * ((double)visible + 8) * a->tiny;
-        const int64_t *at = c->p->packed ? AT(0, i, h, n) : AT(b, h, i, n);
-        compare(c, OUTPUT, &c->p->out, at, r->output[row * r->d_v + n], error);
+        check_element_of_output(c, b, h, i, n, error);
     }
 }
 
@@ -241,7 +262,7 @@ static void check_blind_row(check *c, int64_t b, int64_t h, int64_t i) {
     const attn_sdpa_opts *o = &c->p->opts;
     const int64_t row = row_index(c, b, h, i);
     for (int64_t n = 0; n < c->r->d_v; n++) {
-        compare(c, OUTPUT, &c->p->out, c->p->packed ? AT(0, i, h, n) : AT(b, h, i, n), 0, EXACT);
+        check_element_of_output(c, b, h, i, n, EXACT);
     }
     for (int64_t j = 0; o->weights && !(o->flags & ATTN_AVERAGE) && j < c->r->Lk; j++) {
         compare(c, WEIGHTS, o->weights, AT(b, h, i, j), 0, EXACT);
@@ -300,6 +321,9 @@ static void check_row(check *c, int64_t b, int64_t h, int64_t i) {
     check_logits(c, b, h, i);
     if (c->risky[row_index(c, b, h, i)]) {
         c->t->not_promised++;
+        for (int64_t n = 0; c->p->out_error && n < r->d_v; n++) {
+            c->p->out_error[row_index(c, b, h, i) * r->d_v + n] = (double)INFINITY;
+        }
     } else if (visible == 0) {
         check_blind_row(c, b, h, i);
     } else {
@@ -309,13 +333,15 @@ static void check_row(check *c, int64_t b, int64_t h, int64_t i) {
 }
 
 bool within_bounds(problem *p, const ref_result *r, tally *t) {
-    const bool wide = p->q.dtype == ATTN_F64 || p->k.dtype == ATTN_F64 || p->v.dtype == ATTN_F64;
     const size_t rows = (size_t)(r->B * r->H * r->Lq), Lk = (size_t)r->Lk;
-    check c = {.p = p, .r = r, .t = t, .a = wide ? arithmetic_f64 : arithmetic_f32, .ok = true};
+    check c = {.p = p, .r = r, .t = t, .a = *arithmetic_of(computed_in(p)), .ok = true};
     c.scale = (p->opts.flags & ATTN_SCALE) ? p->opts.scale : 1 / sqrt((double)r->d);
     c.q = read_heads(p, &p->q, p->H, r->Lq, r->d);
     c.k = read_heads(p, &p->k, p->Hkv, r->Lk, r->d);
     c.v = read_heads(p, &p->v, p->Hkv, r->Lk, r->d_v);
+    c.dq = read_heads(p, &p->q_error, p->H, r->Lq, r->d);
+    c.dk = read_heads(p, &p->k_error, p->Hkv, r->Lk, r->d);
+    c.dv = read_heads(p, &p->v_error, p->Hkv, r->Lk, r->d_v);
     c.drift = pool_get(&p->memory, rows * Lk * sizeof *c.drift);
     c.logit = pool_get(&p->memory, Lk * sizeof *c.logit);
     c.exponent = pool_get(&p->memory, Lk * sizeof *c.exponent);
@@ -331,6 +357,56 @@ bool within_bounds(problem *p, const ref_result *r, tally *t) {
         }
         for (int64_t i = 0; p->opts.weights && (p->opts.flags & ATTN_AVERAGE) && i < r->Lq; i++) {
             check_average(&c, b, i);
+        }
+    }
+    return c.ok;
+}
+
+/* ------------------------------------------------------------ projections ---- */
+
+estimate new_estimate(pool *m, int64_t rows, int64_t columns) {
+    const size_t bytes = (size_t)(rows * columns) * sizeof(double);
+    return (estimate){rows, columns, pool_get(m, bytes), pool_get(m, bytes)};
+}
+
+static double *magnitudes(pool *m, const double *x, const double *error, int64_t n) {
+    double *all = pool_get(m, (size_t)n * sizeof *all);
+    for (int64_t i = 0; x && i < n; i++) {
+        all[i] = fabs(x[i]) + (error ? error[i] : 0);
+    }
+    return all;
+}
+
+estimate linear_estimate(pool *m, attn_dtype real, const estimate *a, const double *w, const double *bias, int64_t columns) {
+    const arithmetic *x = arithmetic_of(real);
+    const int64_t rows = a->rows, terms = a->columns;
+    const double *a_most = magnitudes(m, a->value, a->error, rows * terms), *w_size = magnitudes(m, w, NULL, terms * columns);
+    const estimate e = new_estimate(m, rows, columns), size = new_estimate(m, rows, columns);
+    ref_linear(e.value, a->value, w, bias, rows, terms, columns);
+    ref_linear(size.value, a_most, w_size, magnitudes(m, bias, NULL, columns), rows, terms, columns);
+    ref_linear(e.error, a->error, w_size, NULL, rows, terms, columns);
+    for (int64_t n = 0; n < rows * columns; n++) {
+        const bool overflows = !(2 * size.value[n] < x->most);
+        e.error[n] = overflows ? (double)INFINITY : x->slack * (e.error[n] + (double)(terms + 2) * (x->u * size.value[n] + x->tiny));
+    }
+    return e;
+}
+
+bool meets_estimate(const attn_tensor *t, const estimate *e, attn_dtype real, enum quantity what, tally *met) {
+    check c = {.t = met, .a = *arithmetic_of(real), .ok = true};
+    int64_t n = 0;
+    c.a.slack = 1; /* it is in the estimate */
+    for (int64_t i0 = 0; i0 < axis_extent(t, 0); i0++) {
+        for (int64_t i1 = 0; i1 < axis_extent(t, 1); i1++) {
+            for (int64_t i2 = 0; i2 < axis_extent(t, 2); i2++) {
+                for (int64_t i3 = 0; i3 < axis_extent(t, 3); i3++, n++) {
+                    if (e->error[n] < (double)INFINITY) {
+                        compare(&c, what, t, AT(i0, i1, i2, i3), e->value[n], e->error[n]);
+                    } else {
+                        met->not_promised++;
+                    }
+                }
+            }
         }
     }
     return c.ok;

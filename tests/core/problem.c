@@ -7,8 +7,7 @@
 static const attn_dtype float_dtypes[] = {ATTN_F32, ATTN_F64, ATTN_F16, ATTN_BF16};
 static const attn_dtype whole_dtypes[] = {ATTN_BOOL, ATTN_I8, ATTN_U8, ATTN_I16, ATTN_U16, ATTN_I32, ATTN_U32, ATTN_I64, ATTN_U64};
 
-/* Mostly f32. */
-static attn_dtype any_float(rng *r) {
+attn_dtype random_float(rng *r) {
     return rng_chance(r, 0.4) ? ATTN_F32 : float_dtypes[rng_int(r, 0, 3)];
 }
 
@@ -86,14 +85,14 @@ static void fuse_inputs(problem *p) {
 
 static void choose_inputs(problem *p, rng *r) {
     int64_t shape[4];
-    const attn_dtype common = any_float(r);
+    const attn_dtype common = random_float(r);
     const bool mixed = rng_chance(r, 0.3);
     input_shape(p, p->H, p->Lq, p->d, shape);
-    p->q = new_scattered(&p->memory, r, mixed ? any_float(r) : common, p->rank, shape, true);
+    p->q = new_scattered(&p->memory, r, mixed ? random_float(r) : common, p->rank, shape, true);
     input_shape(p, p->Hkv, p->Lk, p->d, shape);
-    p->k = new_scattered(&p->memory, r, mixed ? any_float(r) : common, p->rank, shape, true);
+    p->k = new_scattered(&p->memory, r, mixed ? random_float(r) : common, p->rank, shape, true);
     input_shape(p, p->Hkv, p->Lk, p->d_v, shape);
-    p->v = new_scattered(&p->memory, r, mixed ? any_float(r) : common, p->rank, shape, true);
+    p->v = new_scattered(&p->memory, r, mixed ? random_float(r) : common, p->rank, shape, true);
     if (p->rank == 4 && !mixed && p->Lq == p->Lk && p->H == p->Hkv && p->d == p->d_v && rng_chance(r, 0.5)) {
         fuse_inputs(p);
     }
@@ -102,12 +101,10 @@ static void choose_inputs(problem *p, rng *r) {
     fill_input(&p->k, r, size);
     fill_input(&p->v, r, value_size(r));
     input_shape(p, p->H, p->Lq, p->d_v, shape);
-    p->out = new_scattered(&p->memory, r, rng_chance(r, 0.3) ? any_float(r) : p->q.dtype, p->rank, shape, false);
+    p->out = new_scattered(&p->memory, r, rng_chance(r, 0.3) ? random_float(r) : p->q.dtype, p->rank, shape, false);
 }
 
-static void choose_shape(problem *p, rng *r) {
-    p->packed = rng_chance(r, 0.15);
-    p->rank = p->packed ? 3 : (int32_t)(rng_chance(r, 0.6) ? 4 : rng_int(r, 2, 3));
+void random_sizes(problem *p, rng *r) {
     p->B = p->rank == 4 ? rng_int(r, rng_chance(r, 0.03) ? 0 : 1, 3) : 1;
     p->Hkv = p->rank >= 3 ? rng_int(r, 1, 3) : 1;
     p->H = p->rank >= 3 ? p->Hkv * (rng_chance(r, 0.5) ? 1 : rng_int(r, 2, 4)) : 1;
@@ -183,12 +180,12 @@ static void choose_masks(problem *p, rng *r) {
         o->mask = &p->mask;
         o->flags |= rng_chance(r, 0.3) ? ATTN_MASK_DROP : 0;
     } else if (rng_chance(r, 0.15)) {
-        p->mask = new_mask(p, r, any_float(r));
+        p->mask = new_mask(p, r, random_float(r));
         fill_bias(&p->mask, r);
         o->mask = &p->mask;
     }
     if (rng_chance(r, 0.3)) {
-        p->bias = new_mask(p, r, any_float(r));
+        p->bias = new_mask(p, r, random_float(r));
         fill_bias(&p->bias, r);
         o->bias = &p->bias;
     }
@@ -283,13 +280,17 @@ static void choose_numbers(problem *p, rng *r) {
     o->flags |= rng_chance(r, 0.1) ? ATTN_RELAXED : 0;
 }
 
+attn_dtype computed_in(const problem *p) {
+    const bool wide = p->q.dtype == ATTN_F64 || p->k.dtype == ATTN_F64 || p->v.dtype == ATTN_F64;
+    return p->real ? p->real : wide ? ATTN_F64 : ATTN_F32;
+}
+
 /* An output of the trailing sizes of full[4] that the rank of the inputs leaves, dropping `lost` more. */
 static attn_tensor *want(problem *p, rng *r, attn_tensor *t, int32_t ndim, const int64_t *shape, double chance) {
     if (!rng_chance(r, chance)) {
         return NULL;
     }
-    const bool wide = p->q.dtype == ATTN_F64 || p->k.dtype == ATTN_F64 || p->v.dtype == ATTN_F64;
-    *t = new_scattered(&p->memory, r, wide ? ATTN_F64 : ATTN_F32, ndim, shape, false);
+    *t = new_scattered(&p->memory, r, computed_in(p), ndim, shape, false);
     return t;
 }
 
@@ -318,10 +319,21 @@ static void choose_outputs(problem *p, rng *r) {
     o->masked = want(p, r, &p->masked, p->rank, cells + leading, 0.15);
 }
 
+void random_options(problem *p, rng *r) {
+    if (!p->packed) {
+        choose_masks(p, r);
+    }
+    choose_geometry(p, r);
+    choose_numbers(p, r);
+    choose_outputs(p, r);
+}
+
 void random_problem(problem *p, uint64_t seed, uint64_t stream) {
     rng r = rng_of(seed, stream);
     *p = (problem){.opts = {.struct_size = sizeof(attn_sdpa_opts)}};
-    choose_shape(p, &r);
+    p->packed = rng_chance(&r, 0.15);
+    p->rank = p->packed ? 3 : (int32_t)(rng_chance(&r, 0.6) ? 4 : rng_int(&r, 2, 3));
+    random_sizes(p, &r);
     if (p->packed) {
         p->items = rng_int(&r, 1, 4);
         p->cu_q = choose_sequences(p, &r, &p->Lq);
@@ -330,12 +342,7 @@ void random_problem(problem *p, uint64_t seed, uint64_t stream) {
         p->opts.cu_seqlens_k = &p->cu_k;
     }
     choose_inputs(p, &r);
-    if (!p->packed) {
-        choose_masks(p, &r);
-    }
-    choose_geometry(p, &r);
-    choose_numbers(p, &r);
-    choose_outputs(p, &r);
+    random_options(p, &r);
 }
 
 void print_problem(const problem *p) {
