@@ -1,134 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "bench.h"
 #include "commands.h"
-#include "finish.h"
-#include "json_out.h"
 #include "message.h"
-#include "setup.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { SAMPLES = 9, HEADS = 8, LENGTH = 2048, HEAD_DIM = 64 };
-
-static int by_size(const void *a, const void *b)
+/* The former file is looked at before anything is measured, with no case to compare. */
+static int check_options(const options *o, double *seconds)
 {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, by_size);
-    return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
-}
-
-/* Numbers in [-1,1), the same on every machine (Knuth's 64-bit linear congruence). */
-static void fill(attn_tensor *t, uint64_t seed)
-{
-    float *x = t->data;
-    const int64_t count = tensor_count(t);
-    for (int64_t i = 0; i < count; i++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        x[i] = (float)((double)(seed >> 40) * 0x1p-23 - 1.0);
-    }
-}
-
-typedef struct measured {
-    double seconds, gflops, peak; /* medians; peak of all threads together */
-} measured;
-
-/* Seconds on the clock of the calling thread's own CPU time, where one thread does the work: waiting for a busy CPU is not slowness. */
-static double now(bool one_thread)
-{
-    struct timespec t;
-    clock_gettime(one_thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Peak and attention in turns, so that a clock that changes changes both. */
-static attn_status measure(session *s, attn_tensor t[4], measured *m)
-{
-    double seconds[SAMPLES], peak[SAMPLES];
-    attn_status status = attn_sdpa(s->ctx, &t[3], &t[0], &t[1], &t[2], NULL); /* warms up, allocates */
-    const uint32_t threads = attn_ctx_info(s->ctx).threads;
-    for (int i = 0; i < SAMPLES && status == ATTN_OK; i++) {
-        status = attn_measure_peak(s->ctx, ATTN_F32, &peak[i]);
-        const double start = now(threads == 1);
-        if (status == ATTN_OK)
-            status = attn_sdpa(s->ctx, &t[3], &t[0], &t[1], &t[2], NULL);
-        seconds[i] = now(threads == 1) - start;
-    }
-    if (status != ATTN_OK)
+    if (opt_choice(o, OPT_SUITE) == -2)
+        return EXIT_TROUBLE;
+    if (opt_given(o, OPT_JSON) && opt_given(o, OPT_MARKDOWN))
+        return trouble("--json and --markdown both say what is printed; leave one out");
+    const int status = opt_double(o, OPT_SECONDS, seconds);
+    if (status)
         return status;
-    m->seconds = median(seconds, SAMPLES);
-    m->peak = median(peak, SAMPLES) * threads;
-    m->gflops = 4.0 * LENGTH * LENGTH * HEAD_DIM * HEADS / m->seconds * 1e-9;
-    return ATTN_OK;
+    if (!(*seconds > 0))
+        return trouble("--seconds is %s, and must be above 0", o->value[OPT_SECONDS]);
+    return opt_given(o, OPT_COMPARE) ? bench_compare(NULL, 0, o->value[OPT_COMPARE]) : EXIT_DONE;
 }
 
-static int print_text(const measured *m, const attn_info *info)
+static int print(const options *o, bench_result *results, int count, const char *suite)
 {
-    printf("prefill  f32, %d heads, L = %d, d = %d, %s, %u thread%s, %s\n", HEADS, LENGTH, HEAD_DIM, info->isa, info->threads,
-           info->threads == 1 ? "" : "s", info->path);
-    printf("  attention  %8.2f GFLOP/s   (%.1f ms%s, median of %d)\n", m->gflops, 1e3 * m->seconds,
-           info->threads == 1 ? " of CPU time" : "", SAMPLES);
-    printf("  peak       %8.2f GFLOP/s   (multiply-add, measured in turns with it)\n", m->peak);
-    printf("  share      %8.1f %%\n", 100 * m->gflops / m->peak);
-    return finish_stdout();
-}
-
-static int print_json(const measured *m, const attn_info *info)
-{
-    json_writer j = jw_begin_document("bench");
-    jw_string(&j, "suite", "prefill");
-    jw_begin(&j, "results", '[');
-    jw_begin(&j, NULL, '{');
-    jw_string(&j, "name", "prefill");
-    jw_string(&j, "dtype", "f32");
-    jw_int(&j, "heads", HEADS);
-    jw_int(&j, "length", LENGTH);
-    jw_int(&j, "head_dim", HEAD_DIM);
-    jw_string(&j, "path", info->path);
-    jw_string(&j, "isa", info->isa);
-    jw_int(&j, "threads", info->threads);
-    jw_int(&j, "samples", SAMPLES);
-    jw_number(&j, "seconds", m->seconds, ATTN_F32);
-    jw_number(&j, "gflops", m->gflops, ATTN_F32);
-    jw_number(&j, "peak_gflops", m->peak, ATTN_F32);
-    jw_number(&j, "share", m->gflops / m->peak, ATTN_F32);
-    jw_end(&j, '}');
-    jw_end(&j, ']');
-    return jw_end_document(&j);
+    const int status = opt_given(o, OPT_COMPARE) ? bench_compare(results, count, o->value[OPT_COMPARE]) : EXIT_DONE;
+    if (status)
+        return status;
+    if (opt_given(o, OPT_JSON))
+        return bench_print_json(results, count, suite);
+    return opt_given(o, OPT_MARKDOWN) ? bench_print_markdown(results, count) : bench_print_text(results, count);
 }
 
 int cmd_bench(const options *o)
 {
-    session s;
-    options one = *o;
-    attn_tensor t[4] = {0};
-    measured m = {0};
-    const int64_t shape[] = {HEADS, LENGTH, HEAD_DIM};
-    if (opt_choice(o, OPT_SUITE) == -2)
-        return EXIT_TROUBLE;
-    if (!opt_given(o, OPT_THREADS))
-        one.value[OPT_THREADS] = "1";
-    int status = session_open(&s, &one);
-    if (status)
-        return status;
-    for (int i = 0; i < 4 && !status; i++) {
-        status = tensor_new(&t[i], "an array", ATTN_F32, 3, shape);
-        if (!status)
-            fill(&t[i], (uint64_t)i);
+    const char *suite = opt_given(o, OPT_SUITE) ? o->value[OPT_SUITE] : "quick";
+    const bool is_watched = isatty(STDERR_FILENO);
+    double seconds = 1;
+    int count = 0, status = check_options(o, &seconds);
+    bench_result *results = need_zeroed((size_t)bench_case_count, sizeof *results);
+    for (int i = 0; i < bench_case_count && !status; i++) {
+        char name[BENCH_NAME];
+        if (strcmp(suite, "all") != 0 && strcmp(suite, bench_cases[i].suite) != 0)
+            continue;
+        bench_name(name, &bench_cases[i]);
+        if (is_watched)
+            fprintf(stderr, "\r\033[K%s: %s", bench_cases[i].suite, name);
+        status = bench_run(&results[count++], &bench_cases[i], o, seconds);
     }
-    if (!status) {
-        session_begin(&s);
-        status = session_end(&s, measure(&s, t, &m));
-    }
-    const attn_info info = attn_ctx_info(s.ctx);
+    if (is_watched)
+        fputs("\r\033[K", stderr);
     if (!status)
-        status = opt_given(o, OPT_JSON) ? print_json(&m, &info) : print_text(&m, &info);
-    for (int i = 0; i < 4; i++)
-        free(t[i].data);
-    session_close(&s);
+        status = print(o, results, count, suite);
+    free(results);
     return status;
 }

@@ -9,8 +9,7 @@
 static const char *const dtypes[] = {"f32", "f64", "f16", "bf16"};
 static const char *const formats[] = {".npy", ".npz", ".safetensors", ".safetensors.index.json", ".csv", ".txt"};
 
-/* The CPU's name as Linux tells it; "unknown" elsewhere. */
-static void cpu_name(char *out, size_t size)
+void cpu_name(char *out, size_t size)
 {
     char line[256];
     snprintf(out, size, "unknown");

@@ -33,35 +33,6 @@ static const selftest_case cases[] = {
 
 enum { CASES = sizeof cases / sizeof cases[0] };
 
-/* An f32 whose exponent and fraction fit f16: 8 exponent bits become 5, 23 fraction bits become 10; 0 stays 0. */
-static uint16_t half_bits(uint32_t f32)
-{
-    if (f32 << 1 == 0)
-        return 0;
-    return (uint16_t)((f32 >> 16 & 0x8000) | ((f32 >> 23 & 255) - 112) << 10 | (f32 >> 13 & 1023));
-}
-
-/* Numbers in [-2,2), the same on every machine, exact in every dtype: multiples of 1/32. */
-static void fill(attn_tensor *t, uint64_t seed)
-{
-    const int64_t count = tensor_count(t);
-    for (int64_t i = 0; i < count; i++) {
-        seed = seed * 6364136223846793005u + 1442695040888963407u;
-        const double x = (double)((int)(seed >> 57) - 64) / 32;
-        const float f = (float)x;
-        uint32_t bits;
-        memcpy(&bits, &f, sizeof bits);
-        if (t->dtype == ATTN_F64)
-            ((double *)t->data)[i] = x;
-        else if (t->dtype == ATTN_F32)
-            ((float *)t->data)[i] = f;
-        else if (t->dtype == ATTN_BF16)
-            ((uint16_t *)t->data)[i] = (uint16_t)(bits >> 16);
-        else
-            ((uint16_t *)t->data)[i] = half_bits(bits);
-    }
-}
-
 /* The result of one level. */
 typedef struct level {
     const char *isa;
@@ -146,7 +117,7 @@ static int run_case(session *s, const selftest_case *c, level *l)
     for (int i = 0; i < 4 && !status; i++) {
         status = tensor_new(&t[i], "built-in data", c->dtype, 4, shapes[i]);
         if (!status)
-            fill(&t[i], (uint64_t)(i + 1));
+            tensor_fill(&t[i], (uint64_t)(i + 1));
     }
     session_begin(s);
     if (!status)

@@ -87,7 +87,12 @@ const opt_desc opt_table[OPT_COUNT] = {
     [OPT_LANG] = {0, "lang", "en|ko", EXPLAINED | VERB_EXPLAIN_SPLIT, SEC_EXPLAIN, "Explain in English or in Korean. Default: en."},
     [OPT_NPZ] = {0, "npz", "F", EXPLAINED, SEC_EXPLAIN, "Write every stage as an array of this .npz file too."},
 
-    [OPT_SUITE] = {0, "suite", "prefill", VERB_BENCH, SEC_RUN, "What is measured. Default: prefill."},
+    [OPT_SUITE] = {0, "suite", "quick|paper|prefill|causal|decode|mha|gemm|16bit|mask|long|threads|all", VERB_BENCH, SEC_RUN,
+                   "What is measured. Default: quick."},
+    [OPT_SECONDS] = {0, "seconds", "S", VERB_BENCH, SEC_RUN, "How long each case is measured; three times at least, unless that takes ten times as long. Default: 1."},
+    [OPT_COMPARE] = {0, "compare", "F", VERB_BENCH, SEC_RUN,
+                     "What a former run printed with --json: the ratio of its time to the new one of each case, above 1 where this run is "
+                     "faster; a ! marks those that differ by more than their spread."},
     [OPT_THREADS] = {0, "threads", "N", ATTENTION | VERB_SELFTEST | VERB_INFO | VERB_BENCH, SEC_RUN,
                      "Threads. Default: ATTN_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs this process may use (bench: 1)."},
     [OPT_ISA] = {0, "isa", "scalar|avx2|avx512|neon", ATTENTION | VERB_SELFTEST | VERB_INFO | VERB_BENCH, SEC_RUN,
@@ -96,6 +101,7 @@ const opt_desc opt_table[OPT_COUNT] = {
                      "Faster decoding: a row's bits may depend on how a call is split along Lq, within the error bound."},
 
     [OPT_JSON] = {0, "json", NULL, VERB_ALL, SEC_MESSAGES, "Print JSON to standard output."},
+    [OPT_MARKDOWN] = {0, "markdown", NULL, VERB_BENCH, SEC_MESSAGES, "Print a Markdown table."},
     [OPT_ROUND] = {0, "round", "N", SHOWING, SEC_MESSAGES,
                    "Decimals of the numbers shown on a terminal or written as text. Default: 4 shown, all written."},
     [OPT_VERBOSE] = {0, "verbose", NULL, ATTENTION, SEC_MESSAGES, "Say which code path, instruction set and threads ran, and how long."},

@@ -124,6 +124,35 @@ int tensor_new(attn_tensor *t, const char *what, attn_dtype dtype, int32_t ndim,
     return EXIT_DONE;
 }
 
+/* An f32 whose exponent and fraction fit f16: 8 exponent bits become 5, 23 fraction bits become 10; 0 stays 0. */
+static uint16_t half_bits(uint32_t f32)
+{
+    if (f32 << 1 == 0)
+        return 0;
+    return (uint16_t)((f32 >> 16 & 0x8000) | ((f32 >> 23 & 255) - 112) << 10 | (f32 >> 13 & 1023));
+}
+
+/* Knuth's 64-bit linear congruence. */
+void tensor_fill(attn_tensor *t, uint64_t seed)
+{
+    const int64_t count = tensor_count(t);
+    for (int64_t i = 0; i < count; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        const double x = (double)((int)(seed >> 57) - 64) / 32;
+        const float f = (float)x;
+        uint32_t bits;
+        memcpy(&bits, &f, sizeof bits);
+        if (t->dtype == ATTN_F64)
+            ((double *)t->data)[i] = x;
+        else if (t->dtype == ATTN_F32)
+            ((float *)t->data)[i] = f;
+        else if (t->dtype == ATTN_BF16)
+            ((uint16_t *)t->data)[i] = (uint16_t)(bits >> 16);
+        else
+            ((uint16_t *)t->data)[i] = half_bits(bits);
+    }
+}
+
 attn_tensor tensor_matrix(const attn_tensor *t, int64_t block)
 {
     attn_tensor m = {.data = t->data, .dtype = t->dtype, .ndim = 2, .shape = {1, 1}, .stride = {0, 0}};

@@ -43,12 +43,19 @@ const verb_desc verb_table[] = {
     {"info", VERB_INFO, "info [--json]", "print the version, the CPU and what runs on it",
      "Version, CPU, instruction set levels (built in, usable, chosen), threads, dtypes and file formats.",
      "# what would run here?\nattn info", 0, 0},
-    {"bench", VERB_BENCH, "bench [--suite NAME] [--json]", "measure the speed as a share of this CPU's peak",
-     "prefill: attn_sdpa in f32 with 8 heads, 2048 rows and keys and a head size of 64, on one thread unless --threads says otherwise, "
-     "measured in "
-     "turns with the multiply-add peak of the same core. One thread is timed by the CPU time it got, several by the clock on the wall. One "
-     "multiply-add counts as two operations; 4*Lq*Lk*d*H are counted.",
-     "# how close to the peak?\nattn bench", 0, 0},
+    {"bench", VERB_BENCH, "bench [--suite NAME] [--json | --markdown] [--compare F]", "measure the speed as a share of this CPU's limits",
+     "Each case is measured in turns with the limit of the same cores: the multiply-add peak, or, where little is computed with much "
+     "memory "
+     "(decode, products with one row), the rate at which memory of that size is read. Medians; \"spread\" is half of the range that holds "
+     "the "
+     "middle half of the samples. \"beside\" is the time of another case over this one's, both measured in turns. One thread is used "
+     "unless --threads says "
+     "otherwise, and timed by the CPU time it got; several threads are timed by the clock on the wall.\n\n"
+     "One multiply-add counts as two operations, and only visible cells count: 4*d of each cell, 2*terms of each element of a projection. "
+     "\"memory\" is what the library took beyond its arguments.",
+     "# how close to the peak?\nattn bench\n# did a change make it faster?\nattn bench --suite prefill --json > before.json\n"
+     "attn bench --suite prefill --compare before.json",
+     0, 0},
 };
 
 const int verb_count = (int)(sizeof verb_table / sizeof verb_table[0]);
