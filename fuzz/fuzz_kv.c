@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any sequence of calls on a KV cache: its length is what was appended and kept, what it holds is what was given, and attn_kv_attend has the
-   bits of attn_sdpa over its view. */
+/* Any sequence of calls on a KV cache: its length is what was appended and kept, what it holds is what was given, and attn_kv_attend has
+   the bits of attn_sdpa over its view. */
 #include "fuzz_program.h"
 
 enum { MOST_CALLS = 32 };

@@ -176,7 +176,10 @@ static inline char *copy_of(const attn_tensor *t, size_t *bytes)
     return copy;
 }
 
-static inline int has_bytes(const attn_tensor *t, const char *expected, size_t bytes) { return !bytes || !memcmp(t->data, expected, bytes); }
+static inline int has_bytes(const attn_tensor *t, const char *expected, size_t bytes)
+{
+    return !bytes || !memcmp(t->data, expected, bytes);
+}
 
 /* Ends the life of every tensor so far. */
 static inline void free_tensors(program *p)
