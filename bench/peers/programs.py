@@ -14,11 +14,17 @@ import attnlib
 from cases import joined, split
 
 torch.set_grad_enabled(False)
+MOST_SCORES = 1 << 28  # of a program that holds them all: 1 GiB
 TORCH = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
 class Unfit(Exception):
     pass
+
+
+def check_scores(case):
+    if case.heads * case.queries * case.keys > MOST_SCORES:
+        raise Unfit("the scores take more than 1 GiB")
 
 
 # ------------------------------------------------------------------ libattn ----
@@ -171,6 +177,7 @@ class OrtAttention(Ort):
     def build(self, data):
         if self.case.mha:
             raise Unfit("projections are MultiHeadAttention's here")
+        check_scores(self.case)
         self.inputs = {name: self.array(a[None]) for name, a in (("q", data.q), ("k", data.k), ("v", data.v))}
         if data.mask is not None:
             self.inputs["mask"] = data.mask
@@ -224,14 +231,12 @@ class OrtGqa(Ort):
 class NumPy:
     """Two products by OpenBLAS for each head and a softmax between: attention as it is often written."""
     name = "NumPy"
-    most_scores = 1 << 28  # 1 GiB
 
     def __init__(self, data, threads):
         case = self.case = data.case
         if case.dtype != "f32":
             raise Unfit("no products in 16 bits")
-        if case.heads * case.queries * case.keys > self.most_scores:
-            raise Unfit("the scores take more than 1 GiB")
+        check_scores(case)
         self.data = data
         self.bias = None
         if case.causal or data.mask is not None:

@@ -80,6 +80,7 @@ assert r['isa'] == 'scalar' and r['threads'] <= 2, r"
     grep -qE '^f32 \(8,10,64\) +1 +[0-9.]+ us +[0-9.]+ % +[0-9.]+ GFLOP/s +[0-9.]+ % +[0-9.]+ GFLOP/s +[0-9.]+ MiB$' text.txt
     [ "$(grep -c '^|' table.md)" = 4 ]
     [ "$(grep '^|' table.md | tr -cd '|\n' | sort -u)" = '|||||||||||' ]
+    attn bench --suite threads --seconds 0.001 >>text.txt
     refused grep -q ' $' text.txt
 }
 
@@ -108,7 +109,7 @@ json.dump(old, open('fast.json', 'w'))"
     fails_with "--threads is 0, and must be a whole number from 1 to 4096" attn bench --threads 0
     fails_saying "--compare none.json: unable to open none.json" attn bench --compare none.json
     echo '{"command": "bench", "results": 1}' >broken.json
-    fails_with "--compare broken.json $prints" attn bench --compare broken.json
+    fails_with "--compare broken.json $prints" timeout 20 "$ATTN" bench --suite all --seconds 100 --compare broken.json
     echo '[]' >broken.json
     fails_with "--compare broken.json $prints" attn bench --compare broken.json
     attn info --json >info.json
