@@ -19,6 +19,7 @@
 #include "body_tile.h"
 #include "body_block.h"
 #include "body_hide.h"
+#include "body_few.h"
 #include "body_attend.h"
 #include "body_trace.h"
 #include "body_sweep.h"

@@ -4,19 +4,24 @@
 /* A product as wide as the block. Inlined into the two kernels below, whose inner stride of 1 is then a constant. */
 INLINE void multiply(product m, int64_t rows, int vecs)
 {
+#define WIDTH(n) case n:                                                                                                                   \
+    if (m.next && n * VL <= FEW_ROWS)                                                                                                      \
+        multiply_rows(m, rows, n, TILE_REGS, ASK_A);                                                                                       \
+    else                                                                                                                                   \
+        multiply_rows(m, rows, n, TILE_REGS, ASK_NOTHING);                                                                                 \
+    break;
     switch (vecs) {
-    case 1: multiply_rows(m, rows, 1, TILE_REGS); break;
-    case 2: multiply_rows(m, rows, 2, TILE_REGS); break;
-    case 3: multiply_rows(m, rows, 3, TILE_REGS); break;
-    case 4: multiply_rows(m, rows, 4, TILE_REGS); break;
+        WIDTH(1) WIDTH(2) WIDTH(3) WIDTH(4)
     }
+#undef WIDTH
 }
 
 /* scores[key][lane] = k[key] . q[lane]: one chain of multiply-adds over the columns */
 KERNEL void score_keys(real *scores, const query_block *b, const real *q, const row_layout *k, int64_t dim, int n_keys)
 {
     multiply((product){ .c = scores, .c_row = b->lanes, .start = zero_row, .start_row = 0, .a = k->data, .a_row = k->position, .a_term = 1,
-                        .b = q, .b_term = b->lanes, .terms = dim }, n_keys, b->vecs);
+                        .b = q, .b_term = b->lanes, .terms = dim,
+                        .next = k->next, .next_row = k->next_position, .next_term = k->next_column }, n_keys, b->vecs);
 }
 
 /* out[column][lane] += sum over key of v[key][column] * weights[key][lane]: one chain over the keys of a piece */
@@ -66,6 +71,10 @@ KERNEL void rescale_lanes(const query_block *b, int64_t lane, vf top, vb grown, 
     vf factor = v_select(grown, exp_of_difference(old, top), v_set1(1));
     v_store(b->now.max + lane, v_select(grown, top, old));
     v_store(b->now.sum + lane, v_mul(v_load(b->now.sum + lane), factor));
+    if (b->few) {
+        rescale_few(b, lane, factor, value_dim);
+        return;
+    }
     for (int64_t c = 0; c < value_dim; c++) {
         real *out = b->now.out + c * b->lanes + lane;
         v_store(out, v_mul(v_load(out), factor));
@@ -112,6 +121,20 @@ KERNEL void softmax_block(const query_block *b, real *scores, int n_keys, int64_
     }
 }
 
+/* out += V^T weights, by the way that suits the block and the values. */
+INLINE void mix(query_block *b, const workspace *w, int only_visible, const row_layout *v, int64_t value_dim, int n_keys)
+{
+    if (only_visible && b->few)
+        mix_few_visible(b, w->tile, w->bias, v, value_dim, n_keys);
+    else if (only_visible)
+        mix_visible(b, w->tile, w->bias, v, value_dim, n_keys);
+    else if (b->few)
+        mix_few(b, w->tile, v, value_dim, n_keys);
+    else
+        mix_values(b, w->tile, v, value_dim, n_keys);
+    b->fresh = 0;
+}
+
 /* The keys [key, key + n_keys), whose K and V rows are k and v. finite: no V among them is NaN or infinite, or all of it is visible. */
 INLINE void attend_keys(query_block *b, const attn_sdpa_job *job, const workspace *w, const row_layout *k, const row_layout *v, int64_t key,
                         int n_keys, int finite)
@@ -127,9 +150,5 @@ INLINE void attend_keys(query_block *b, const attn_sdpa_job *job, const workspac
     softmax_block(b, w->tile, n_keys, job->value_dim);
     if (job->drops_out)
         drop_out(w->tile, b, job, key, n_keys);
-    if (biased && !finite)
-        mix_visible(b, w->tile, w->bias, v, job->value_dim, n_keys);
-    else
-        mix_values(b, w->tile, v, job->value_dim, n_keys);
-    b->fresh = 0;
+    mix(b, w, biased && !finite, v, job->value_dim, n_keys);
 }

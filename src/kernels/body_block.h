@@ -7,6 +7,7 @@ enum {
     PIECE = 8 * KEY_BLOCK,    /* keys with a max, sum and out of their own; counted from key 0 of the sequence */
     BLOCK_LANES = QUERY_VECS * VL,
     MAX_BLOCKS = BLOCK_LANES < 512 ? 512 / BLOCK_LANES : 1,
+    L2_BYTES = 512 << 10,     /* what surely stays in L2: half of the usual 1 MiB */
     SWEEP_ROWS = MAX_BLOCKS * BLOCK_LANES, /* rows that pass over a key block before it leaves the cache: 4-6 % when L3 is busy */
 };
 #define LOG2E ((real)1.4426950408889634)
@@ -29,6 +30,7 @@ typedef struct query_block {
     int64_t min_to, max_to;              /* ... in max_from <= j < min_to all see everything, from max_to on nothing */
     lane_state now;                      /* of the current piece of keys */
     lane_state total;                    /* of the pieces before it */
+    real *few;                           /* now.out in rows while a piece lasts, [count][value_dim], or NULL: body_few.h */
     int pieces;                          /* how many those are */
     int fresh;                           /* nothing of the current piece has been mixed in yet */
 } query_block;
@@ -38,6 +40,7 @@ typedef struct workspace {
     real *tile, *bias; /* [KEY_BLOCK][BLOCK_LANES] */
     real *rows;        /* [BLOCK_LANES][widest of KEY_BLOCK, dim, value_dim]: rows on their way into lanes or out */
     real *k, *v;       /* [KEY_BLOCK][dim], [KEY_BLOCK][value_dim]: keys and values of another dtype or layout, converted */
+    real *few;         /* [FEW_ROWS][value_dim]: out of a block of few rows */
     real *raw_q;       /* [dim][BLOCK_LANES]: queries without the scale, for the scores stage */
 } workspace;
 
@@ -45,6 +48,8 @@ typedef struct workspace {
 typedef struct row_layout {
     const real *data;
     int64_t position, head, heads;
+    const char *next; /* NULL, or where memory holds the rows of the next key block; strides in bytes */
+    int64_t next_position, next_column;
 } row_layout;
 
 INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -62,29 +67,20 @@ INLINE const real *layout_row(const row_layout *l, int64_t r)
 
 INLINE int is_direct(const attn_rows *m, int64_t columns) { return m->dtype == REAL_DTYPE && (m->column == 1 || columns <= 1); }
 
-/* dst[c] = row c of a matrix of any float dtype, c < n. Finite values beyond the range of real become the greatest real of their sign: only
+/* dst[c] = column c of a row of any float dtype, c < n. Finite values beyond the range of real become the greatest real of their sign: only
    a stored infinity is one. */
 KERNEL void convert_row(real *dst, const attn_rows *m, int64_t offset, int64_t n)
 {
-    const int64_t step = m->column;
-    switch (m->dtype) {
-    case ATTN_F32:
-        for (int64_t c = 0; c < n; c++)
-            dst[c] = ((const float *)m->data)[offset + c * step];
-        break;
-    case ATTN_F16:
-        for (int64_t c = 0; c < n; c++)
-            dst[c] = attn_float_of_f16(((const uint16_t *)m->data)[offset + c * step]);
-        break;
-    case ATTN_BF16:
-        for (int64_t c = 0; c < n; c++)
-            dst[c] = attn_float_of_bf16(((const uint16_t *)m->data)[offset + c * step]);
-        break;
-    default:
-        for (int64_t c = 0; c < n; c++) {
-            double x = ((const double *)m->data)[offset + c * step];
-            dst[c] = x - x != 0 ? (real)x : x > REAL_MAX ? REAL_MAX : x < -REAL_MAX ? -REAL_MAX : (real)x;
-        }
+    int64_t c = 0;
+    if (m->dtype == ATTN_F16 && m->column == 1)
+        for (; c + VL <= n; c += VL)
+            v_store(dst + c, v_load_f16((const uint16_t *)m->data + offset + c));
+    if (m->dtype == ATTN_BF16 && m->column == 1)
+        for (; c + VL <= n; c += VL)
+            v_store(dst + c, v_load_bf16((const uint16_t *)m->data + offset + c));
+    for (; c < n; c++) {
+        double x = attn_load_float(m->data, m->dtype, offset + c * m->column);
+        dst[c] = x - x != 0 ? (real)x : x > REAL_MAX ? REAL_MAX : x < -REAL_MAX ? -REAL_MAX : (real)x;
     }
 }
 
@@ -94,13 +90,29 @@ INLINE row_layout as_reals(const attn_rows *m, int64_t heads, int64_t first, int
     if (is_direct(m, columns)) {
         const real *data = m->data;
         if (heads == 1)
-            return (row_layout){ data + first * m->position, m->position, 0, 1 };
+            return (row_layout){ .data = data + first * m->position, .position = m->position, .heads = 1 };
         if (first % heads == 0)
-            return (row_layout){ data + first / heads * m->position, m->position, m->head, heads };
+            return (row_layout){ .data = data + first / heads * m->position, .position = m->position, .head = m->head, .heads = heads };
     }
-    for (int64_t i = 0; i < n; i++)
-        convert_row(memory + i * columns, m, row_offset(m, heads, first + i), columns);
-    return (row_layout){ memory, columns, 0, 1 };
+    if (heads == 1 && m->column == 1 && m->position == columns) /* one long row */
+        convert_row(memory, m, first * columns, n * columns);
+    else
+        for (int64_t i = 0; i < n; i++)
+            convert_row(memory + i * columns, m, row_offset(m, heads, first + i), columns);
+    return (row_layout){ .data = memory, .position = columns, .heads = 1 };
+}
+
+/* Keys from `first` on as reals; ahead: the block of keys after them will be needed next, and soon. */
+INLINE row_layout keys_as_reals(const attn_rows *m, int64_t first, int64_t n, int64_t columns, real *memory, int ahead)
+{
+    const int64_t size = (int64_t)attn_dtype_size(m->dtype);
+    row_layout l = as_reals(m, 1, first, n, columns, memory);
+    if (ahead) {
+        l.next_position = m->position * size;
+        l.next_column = m->column * size;
+        l.next = (const char *)m->data + (first + KEY_BLOCK) * l.next_position;
+    }
+    return l;
 }
 
 /* dst[col][row] = src[row][col] * factor for row < rows, 0 for rows <= row < lanes. dst has room for round_up(cols, VL) rows. */

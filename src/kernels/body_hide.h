@@ -95,7 +95,7 @@ KERNEL void make_bias(const workspace *w, const query_block *b, const attn_sdpa_
 {
     for (int lane = 0; lane < b->count; lane++)
         bias_of_row(w->rows + lane * KEY_BLOCK, job, b, lane, key, n_keys);
-    row_layout rows = { w->rows, KEY_BLOCK, 0, 1 };
+    row_layout rows = { .data = w->rows, .position = KEY_BLOCK, .heads = 1 };
     rows_to_lanes(w->bias, b->lanes, &rows, b->count, n_keys, 1);
 }
 

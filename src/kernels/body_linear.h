@@ -9,7 +9,7 @@ enum {
     EDGE_ROWS = 8,     /* rows at a time in the last panel when it is not full */
 };
 
-KERNEL void multiply_panel(product m, int64_t rows) { multiply_rows(m, rows, GEMM_VECS, GEMM_REGS); }
+KERNEL void multiply_panel(product m, int64_t rows) { multiply_rows(m, rows, GEMM_VECS, GEMM_REGS, ASK_NOTHING); }
 
 static int64_t linear_size(int64_t terms, int64_t columns)
 {

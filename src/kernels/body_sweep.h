@@ -32,6 +32,8 @@ INLINE void end_piece(query_block *b, int64_t value_dim)
 {
     if (b->fresh)
         return;
+    if (b->few)
+        few_to_lanes(b, value_dim);
     if (b->pieces++ == 0) {
         lane_state other = b->total;
         b->total = b->now;
@@ -88,9 +90,16 @@ INLINE void finish_block(query_block *b, const attn_sdpa_job *job, const workspa
             ((real *)job->lse.data)[row_offset(&job->lse, job->heads, b->first + lane)] = (real)attn_log_sum(t.max[lane], t.sum[lane]);
 }
 
+/* Must memory be asked for the next key block? In L2 asking costs a block of few rows up to 10 %. */
+INLINE int waits_for_memory(const query_block *b, const attn_sdpa_job *job)
+{
+    return b->lanes <= FEW_ROWS && job->n_keys * (job->dim + job->value_dim) * (int64_t)attn_dtype_size(job->k.dtype) > L2_BYTES;
+}
+
 /* The keys [key, end) of one piece, for all blocks. */
 INLINE void attend_piece(query_block *block, int n, const attn_sdpa_job *job, const workspace *w, int64_t key, int64_t end)
 {
+    const int ahead = n == 1 && waits_for_memory(block, job);
     for (int i = 0; i < n; i++)
         start_piece(&block[i]);
     for (; key < end; key += KEY_BLOCK) {
@@ -102,7 +111,8 @@ INLINE void attend_piece(query_block *block, int n, const attn_sdpa_job *job, co
         }
         if (n_keys == 0)
             continue;
-        row_layout k = as_reals(&job->k, 1, key, n_keys, job->dim, w->k), v = as_reals(&job->v, 1, key, n_keys, job->value_dim, w->v);
+        row_layout k = keys_as_reals(&job->k, key, n_keys, job->dim, w->k, ahead);
+        row_layout v = keys_as_reals(&job->v, key, n_keys, job->value_dim, w->v, ahead);
         int finite = !biased || values_finite(&v, job->value_dim, n_keys);
         for (int i = 0; i < n; i++) {
             int seen = keys_in_reach(&block[i], key, end);
@@ -123,7 +133,8 @@ INLINE int64_t rows_reals(const attn_sdpa_job *job)
 INLINE int64_t raw_q_reals(const attn_sdpa_job *job) { return BLOCK_LANES * round_up(job->dim, VL); }
 INLINE int64_t workspace_bytes(const attn_sdpa_job *job)
 {
-    int64_t reals = 2 * tile_reals() + rows_reals(job) + raw_q_reals(job) + KEY_BLOCK * (job->dim + job->value_dim);
+    int64_t reals = 2 * tile_reals() + rows_reals(job) + raw_q_reals(job) + KEY_BLOCK * (job->dim + job->value_dim) +
+                    FEW_ROWS * job->value_dim;
     return round_up(reals * (int64_t)sizeof(real), 64);
 }
 
@@ -140,6 +151,7 @@ INLINE workspace workspace_at(const attn_sdpa_job *job, void *scratch)
     w.raw_q = w.rows + rows_reals(job);
     w.k = w.raw_q + raw_q_reals(job);
     w.v = w.k + KEY_BLOCK * job->dim;
+    w.few = w.v + KEY_BLOCK * job->value_dim;
     return w;
 }
 
@@ -155,6 +167,8 @@ INLINE int64_t sweep(const attn_sdpa_job *job, const workspace *w, int64_t first
         from = least(from, block[n].min_from);
         to = greatest(to, block[n].max_to);
     }
+    if (has_few_rows(&block[n - 1], job->value_dim))
+        block[n - 1].few = w->few;
     for (int64_t piece = from / PIECE * PIECE; piece < to; piece += PIECE) {
         attend_piece(block, n, job, w, piece, least(job->n_keys, piece + PIECE));
         for (int i = 0; i < n; i++)

@@ -8,6 +8,7 @@
    v_load(p) v_store(p, a)        VL reals, aligned as a real is
    v_load_first(p, n)             the first n reals, the other lanes +0     } any n, also <= 0 and > VL; no memory past them
    v_store_first(p, a, n)         the first n lanes                         } is touched, so p may be anything when n <= 0
+   v_load_f16(p) v_load_bf16(p)   VL numbers of 16 bits as reals, exactly; NaN for NaN. p is aligned as uint16_t is
    v_add v_sub v_mul v_div        lane by lane, one rounding
    v_fma(a, b, c)                 a*b + c in one rounding (scalar: two, see vec_scalar.h)
    v_max(a, b) v_min(a, b)        the greater / the lesser; b if they are equal (+0 and -0 are) or either is NaN
@@ -23,7 +24,7 @@
                                   NaN if a is NaN, whatever x
    v_sum(a) v_top(a)              sum, in an order of the level's own / maximum of the lanes, unspecified if one is NaN
    v_transpose(r)                 r[i] lane j <-> r[j] lane i, VL vectors
-   v_prefetch(p)                  hint; p may point anywhere
+   v_prefetch(p)                  hint: bring the line of p into L2; p may point anywhere
 
    And the shapes of the register tiles, chosen by the number of registers:
    QUERY_VECS                     vectors in the widest block of queries

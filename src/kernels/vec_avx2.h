@@ -25,6 +25,10 @@ OP __m256i v_first(int n) { return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm2
 OP vf v_load_first(const real *p, int n) { return _mm256_maskload_ps(p, v_first(n)); }
 OP void v_store_first(real *p, vf a, int n) { _mm256_maskstore_ps(p, v_first(n), a); }
 
+OP __m128i v_load_u16(const uint16_t *p) { return _mm_loadu_si128((const __m128i *)p); }
+OP vf v_load_f16(const uint16_t *p) { return _mm256_cvtph_ps(v_load_u16(p)); }
+OP vf v_load_bf16(const uint16_t *p) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v_load_u16(p)), 16)); }
+
 OP vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
 OP vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
 OP vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
@@ -95,5 +99,5 @@ OP void v_transpose(vf r[VL])
     UNROLL for (int i = 0; i < VL; i++)
         r[i] = t[i];
 }
-OP void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+OP void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
 #endif

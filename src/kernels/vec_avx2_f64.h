@@ -28,6 +28,10 @@ OP __m256i v_first(int n) { return _mm256_cmpgt_epi64(_mm256_set1_epi64x(n), _mm
 OP vf v_load_first(const real *p, int n) { return _mm256_maskload_pd(p, v_first(n)); }
 OP void v_store_first(real *p, vf a, int n) { _mm256_maskstore_pd(p, v_first(n), a); }
 
+OP __m128i v_load_u16(const uint16_t *p) { return _mm_loadl_epi64((const __m128i *)p); }
+OP vf v_load_f16(const uint16_t *p) { return _mm256_cvtps_pd(_mm_cvtph_ps(v_load_u16(p))); }
+OP vf v_load_bf16(const uint16_t *p) { return _mm256_cvtps_pd(_mm_castsi128_ps(_mm_slli_epi32(_mm_cvtepu16_epi32(v_load_u16(p)), 16))); }
+
 OP vf v_add(vf a, vf b) { return _mm256_add_pd(a, b); }
 OP vf v_sub(vf a, vf b) { return _mm256_sub_pd(a, b); }
 OP vf v_mul(vf a, vf b) { return _mm256_mul_pd(a, b); }
@@ -86,5 +90,5 @@ OP void v_transpose(vf r[VL])
     r[2] = _mm256_permute2f128_pd(a, c, 0x31);
     r[3] = _mm256_permute2f128_pd(b, d, 0x31);
 }
-OP void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+OP void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
 #endif

@@ -29,6 +29,10 @@ OP vb v_first(int n)
 OP vf v_load_first(const real *p, int n) { return _mm512_maskz_loadu_ps(v_first(n), p); }
 OP void v_store_first(real *p, vf a, int n) { _mm512_mask_storeu_ps(p, v_first(n), a); }
 
+OP __m256i v_load_u16(const uint16_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+OP vf v_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(v_load_u16(p)); }
+OP vf v_load_bf16(const uint16_t *p) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v_load_u16(p)), 16)); }
+
 OP vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
 OP vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
 OP vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
@@ -84,5 +88,5 @@ OP void v_transpose(vf r[VL])
         r[i + 12] = _mm512_shuffle_f32x4(t[i + 4], t[i + 12], 0xdd);
     }
 }
-OP void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+OP void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
 #endif

@@ -28,6 +28,13 @@ OP vb v_first(int n) { return _mm512_cmpgt_epi64_mask(_mm512_set1_epi64(n), _mm5
 OP vf v_load_first(const real *p, int n) { return _mm512_maskz_loadu_pd(v_first(n), p); }
 OP void v_store_first(real *p, vf a, int n) { _mm512_mask_storeu_pd(p, v_first(n), a); }
 
+OP __m128i v_load_u16(const uint16_t *p) { return _mm_loadu_si128((const __m128i *)p); }
+OP vf v_load_f16(const uint16_t *p) { return _mm512_cvtps_pd(_mm256_cvtph_ps(v_load_u16(p))); }
+OP vf v_load_bf16(const uint16_t *p)
+{
+    return _mm512_cvtps_pd(_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v_load_u16(p)), 16)));
+}
+
 OP vf v_add(vf a, vf b) { return _mm512_add_pd(a, b); }
 OP vf v_sub(vf a, vf b) { return _mm512_sub_pd(a, b); }
 OP vf v_mul(vf a, vf b) { return _mm512_mul_pd(a, b); }
@@ -77,5 +84,5 @@ OP void v_transpose(vf r[VL])
     UNROLL for (int i = 0; i < VL; i++)
         r[i] = t[i];
 }
-OP void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T0); }
+OP void v_prefetch(const void *p) { _mm_prefetch((const char *)p, _MM_HINT_T1); }
 #endif

@@ -44,6 +44,9 @@ OP void v_store_first(real *p, vf a, int n)
         vst1q_lane_f32(p + 3, a, 3);
 }
 
+OP vf v_load_f16(const uint16_t *p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p))); }
+OP vf v_load_bf16(const uint16_t *p) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16)); }
+
 OP vf v_add(vf a, vf b) { return vaddq_f32(a, b); }
 OP vf v_sub(vf a, vf b) { return vsubq_f32(a, b); }
 OP vf v_mul(vf a, vf b) { return vmulq_f32(a, b); }
@@ -90,5 +93,5 @@ OP void v_transpose(vf r[VL])
     r[2] = vreinterpretq_f32_f64(vtrn2q_f64(a, c));
     r[3] = vreinterpretq_f32_f64(vtrn2q_f64(b, d));
 }
-OP void v_prefetch(const void *p) { __builtin_prefetch(p); }
+OP void v_prefetch(const void *p) { __builtin_prefetch(p, 0, 2); }
 #endif

@@ -41,6 +41,16 @@ OP void v_store_first(real *p, vf a, int n)
         vst1q_lane_f64(p + 1, a, 1);
 }
 
+OP vf v_load_bf16(const uint16_t *p)
+{
+    return vcvt_f64_f32(vreinterpret_f32_u32(vset_lane_u32((uint32_t)p[1] << 16, vdup_n_u32((uint32_t)p[0] << 16), 1)));
+}
+OP vf v_load_f16(const uint16_t *p)
+{
+    uint16x4_t two = vset_lane_u16(p[1], vdup_n_u16(p[0]), 1);
+    return vcvt_f64_f32(vget_low_f32(vcvt_f32_f16(vreinterpret_f16_u16(two))));
+}
+
 OP vf v_add(vf a, vf b) { return vaddq_f64(a, b); }
 OP vf v_sub(vf a, vf b) { return vsubq_f64(a, b); }
 OP vf v_mul(vf a, vf b) { return vmulq_f64(a, b); }
@@ -83,5 +93,5 @@ OP void v_transpose(vf r[VL])
     r[1] = vtrn2q_f64(r[0], r[1]);
     r[0] = first;
 }
-OP void v_prefetch(const void *p) { __builtin_prefetch(p); }
+OP void v_prefetch(const void *p) { __builtin_prefetch(p, 0, 2); }
 #endif

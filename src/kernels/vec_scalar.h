@@ -5,6 +5,7 @@
 #define ATTN_VEC_SCALAR_H
 #include <stdint.h>
 
+#include "convert.h"
 #include "vec.h"
 
 #define VL 1
@@ -39,6 +40,9 @@ OP void v_store_first(real *p, vf a, int n)
     if (n > 0)
         *p = a;
 }
+
+OP vf v_load_f16(const uint16_t *p) { return attn_float_of_f16(*p); }
+OP vf v_load_bf16(const uint16_t *p) { return attn_float_of_bf16(*p); }
 
 OP vf v_add(vf a, vf b) { return a + b; }
 OP vf v_sub(vf a, vf b) { return a - b; }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include VEC_HEADER
+#include "convert.h"
 #include "guarded.h"
 
 #ifdef ATTN_REAL_IS_DOUBLE
@@ -267,6 +268,24 @@ static void test_select_bytes(void)
         }
 }
 
+/* All 65536 numbers of 16 bits. */
+static void test_16_bits(void)
+{
+    for (unsigned first = 0; first < 65536; first += VL) {
+        uint16_t x[VL];
+        real f16[VL], bf16[VL];
+        for (unsigned i = 0; i < VL; i++)
+            x[i] = (uint16_t)(first + i);
+        v_store(f16, v_load_f16(x));
+        v_store(bf16, v_load_bf16(x));
+        for (int i = 0; i < VL; i++) {
+            const real want_f16 = attn_float_of_f16(x[i]), want_bf16 = attn_float_of_bf16(x[i]);
+            check("an f16", want_f16 == want_f16 ? bits_of(want_f16) == bits_of(f16[i]) : f16[i] != f16[i]);
+            check("a bf16", want_bf16 == want_bf16 ? bits_of(want_bf16) == bits_of(bf16[i]) : bf16[i] != bf16[i]);
+        }
+    }
+}
+
 static void test_prefetch(void)
 {
     guarded g = guarded_new(1, GUARD_AFTER);
@@ -386,7 +405,8 @@ static const struct {
     void (*run)(void);
 } tests[] = {
     { "constants", test_constants }, { "v_load_first", test_load }, { "v_store_first", test_store }, { "v_load, v_store", test_unaligned },
-    { "v_select_bytes", test_select_bytes }, { "v_prefetch", test_prefetch }, { "v_any", test_any }, { "v_sum", test_sum },
+    { "v_select_bytes", test_select_bytes }, { "16 bits", test_16_bits },
+    { "v_prefetch", test_prefetch }, { "v_any", test_any }, { "v_sum", test_sum },
     { "v_top", test_top }, { "v_transpose", test_transpose }, { "exp2 pieces", test_exp2_pieces },
 };
 

@@ -161,4 +161,34 @@ STAND_IN double shim_fold_pd(simde__m512d a, int sums)
 #define _mm512_reduce_add_pd(a) shim_fold_pd(a, 1)
 #define _mm512_reduce_max_ps(a) shim_fold_ps(a, 0)
 #define _mm512_reduce_max_pd(a) shim_fold_pd(a, 0)
+
+/* Widening, by the conversions of AVX2 and F16C. */
+STAND_IN simde__m512 shim_cvtph_ps(__m256i h)
+{
+    __m256 half[2] = { _mm256_cvtph_ps(_mm256_castsi256_si128(h)), _mm256_cvtph_ps(_mm256_extracti128_si256(h, 1)) };
+    simde__m512 a;
+    memcpy(&a, half, sizeof a);
+    return a;
+}
+STAND_IN simde__m512d shim_cvtps_pd(__m256 f)
+{
+    __m256d half[2] = { _mm256_cvtps_pd(_mm256_castps256_ps128(f)), _mm256_cvtps_pd(_mm256_extractf128_ps(f, 1)) };
+    simde__m512d a;
+    memcpy(&a, half, sizeof a);
+    return a;
+}
+STAND_IN simde__m512i shim_cvtepu16_epi32(__m256i u)
+{
+    __m256i half[2] = { _mm256_cvtepu16_epi32(_mm256_castsi256_si128(u)), _mm256_cvtepu16_epi32(_mm256_extracti128_si256(u, 1)) };
+    simde__m512i a;
+    memcpy(&a, half, sizeof a);
+    return a;
+}
+#undef _mm512_cvtepu16_epi32
+#undef _mm512_cvtph_ps
+#undef _mm512_cvtps_pd
+#define _mm512_cvtepu16_epi32 shim_cvtepu16_epi32
+#define _mm512_cvtph_ps shim_cvtph_ps
+#define _mm512_cvtps_pd shim_cvtps_pd
+
 #endif

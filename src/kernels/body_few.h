@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The values of a block of few rows, as decoding has them: the lanes of mix_values would be mostly empty. The same sums with the roles of
+   the factors swapped, lanes = columns: a product commutes and every sum keeps its order, so the bits are those of mix_values. Until a
+   piece of keys ends, out lies in rows: b->few [row][value_dim]. */
+
+enum { FEW_ROWS = 16, FEW_VECS = QUERY_VECS < 3 ? QUERY_VECS : 3 };
+
+INLINE int has_few_rows(const query_block *b, int64_t value_dim) { return b->lanes <= FEW_ROWS && value_dim % VL == 0; }
+
+INLINE void multiply_few(product m, int64_t rows, int vecs)
+{
+#define WIDTH(n) case n:                                                                                                                   \
+    if (m.next)                                                                                                                            \
+        multiply_rows(m, rows, n, TILE_REGS, ASK_B);                                                                                       \
+    else                                                                                                                                   \
+        multiply_rows(m, rows, n, TILE_REGS, ASK_NOTHING);                                                                                 \
+    break;
+    switch (vecs) {
+        WIDTH(1) WIDTH(2) WIDTH(3)
+    }
+#undef WIDTH
+}
+
+/* few[row][column] += sum over key of v[key][column] * weights[key][row] */
+KERNEL void mix_few(const query_block *b, const real *weights, const row_layout *v, int64_t value_dim, int n_keys)
+{
+    for (int64_t c = 0; c < value_dim; c += FEW_VECS * VL) {
+        real *out = b->few + c;
+        multiply_few((product){ .c = out, .c_row = value_dim,
+                                .start = b->fresh ? zero_row : out, .start_row = b->fresh ? 0 : value_dim,
+                                .a = weights, .a_row = 1, .a_term = b->lanes,
+                                .b = v->data + c, .b_term = v->position, .terms = n_keys,
+                                .next = v->next ? v->next + c * v->next_column : NULL, .next_term = v->next_position },
+                     b->count, (int)least(FEW_VECS, (value_dim - c) / VL));
+    }
+}
+
+/* mix_few when some values are NaN or infinite: a hidden pair must not be touched. Same bits, slower. */
+KERNEL void mix_few_visible(const query_block *b, const real *weights, const real *bias, const row_layout *v, int64_t value_dim, int n_keys)
+{
+    for (int row = 0; row < b->count; row++)
+        for (int64_t c = 0; c < value_dim; c += VL) {
+            real *out = b->few + row * value_dim + c;
+            vf sum = b->fresh ? v_zero() : v_load(out);
+            for (int i = 0; i < n_keys; i++)
+                if (bias[i * b->lanes + row] != HIDDEN)
+                    sum = v_fma(v_load(v->data + i * v->position + c), v_set1(weights[i * b->lanes + row]), sum);
+            v_store(out, sum);
+        }
+}
+
+/* The rows of the lanes from `lane` on, times the factors of their lanes. */
+INLINE void rescale_few(const query_block *b, int64_t lane, vf factor, int64_t value_dim)
+{
+    real factors[VL];
+    v_store(factors, factor);
+    for (int64_t row = lane; row < least(lane + VL, b->count); row++)
+        for (int64_t c = 0; c < value_dim; c += VL) {
+            real *out = b->few + row * value_dim + c;
+            v_store(out, v_mul(v_load(out), v_set1(factors[row - lane])));
+        }
+}
+
+/* The piece has ended: out in lanes. */
+INLINE void few_to_lanes(const query_block *b, int64_t value_dim)
+{
+    row_layout rows = { .data = b->few, .position = value_dim, .heads = 1 };
+    rows_to_lanes(b->now.out, b->lanes, &rows, b->count, value_dim, 1);
+}
