@@ -23,7 +23,7 @@ static void time_text(char out[CELL], double seconds)
     snprintf(out, CELL, "%.4g %s", seconds * scale, scale > 1e3 ? "us" : scale > 1 ? "ms" : "s");
 }
 
-static void fill_row(row_text t, const bench_result *r, const bench_result *all)
+static void fill_row(row_text t, const bench_result *r)
 {
     const double bytes = (double)bench_bytes(r->c);
     const char *unit = bytes > 0 ? "GB/s" : "GFLOP/s";
@@ -38,10 +38,13 @@ static void fill_row(row_text t, const bench_result *r, const bench_result *all)
     snprintf(t[LIMIT], CELL, "%.4g %s", r->limit.median, unit);
     snprintf(t[MEMORY], CELL, "%.3g MiB", (double)r->memory * 0x1p-20);
     if (r->c->beside) {
-        bench_name(name, r->c - r->c->beside);
         const bench_result *other = r - r->c->beside; /* measured too: a suite is run as a whole */
-        snprintf(t[BESIDE], CELL, "%.2f x %s%s", r->beside.median, name,
-                 other >= all && other->info.threads != r->info.threads ? ", threads" : "");
+        const int at = snprintf(t[BESIDE], CELL, "%.2f x ", r->beside.median);
+        bench_name(name, other->c);
+        if (other->info.threads == r->info.threads)
+            snprintf(t[BESIDE] + at, (size_t)(CELL - at), "%s", name);
+        else
+            snprintf(t[BESIDE] + at, (size_t)(CELL - at), "%s, threads: %u", name, other->info.threads);
     }
     if (r->has_before)
         snprintf(t[BEFORE], CELL, "%.3f [%.3f, %.3f]%s", r->before.median, r->before.low, r->before.high,
@@ -51,11 +54,11 @@ static void fill_row(row_text t, const bench_result *r, const bench_result *all)
 static bool starts_suite(const bench_result *results, int i) { return i == 0 || strcmp(results[i].c->suite, results[i - 1].c->suite) != 0; }
 
 /* The machine and the library. */
-static void print_machine(const bench_result *r, const char *before)
+static void print_machine(const bench_result *r)
 {
     char cpu[256];
     cpu_name(cpu, sizeof cpu);
-    printf("%sattn %s, %s, %s\n", before, attn_version(), cpu, r->info.isa);
+    printf("attn %s, %s, %s\n", attn_version(), cpu, r->info.isa);
 }
 
 static void widen(int width[COLUMNS], row_text t)
@@ -84,43 +87,58 @@ int bench_print_text(const bench_result *results, int count)
     int width[COLUMNS] = {0};
     row_text t, head = {{0}};
     for (int i = 0; i < count; i++) {
-        fill_row(t, &results[i], results);
+        fill_row(t, &results[i]);
         widen(width, t);
     }
     for (int c = 0; c < COLUMNS; c++)
         if (width[c])
             snprintf(head[c], CELL, "%s", titles[c]);
     widen(width, head);
-    print_machine(results, "");
+    print_machine(results);
     for (int i = 0; i < count; i++) {
         if (starts_suite(results, i)) {
             snprintf(head[CASE], CELL, "%s", results[i].c->suite);
             putchar('\n');
             print_row(head, width);
         }
-        fill_row(t, &results[i], results);
+        fill_row(t, &results[i]);
         print_row(t, width);
     }
     return finish_stdout();
 }
 
+/* The title of a table and the lines below it. Columns without a cell are left out. */
+static void print_markdown_head(const char *suite, const int width[COLUMNS])
+{
+    printf("\n| %s ", suite);
+    for (int c = CASE + 1; c < COLUMNS; c++)
+        if (width[c])
+            printf("| %s ", titles[c]);
+    fputs("|\n|---", stdout);
+    for (int c = CASE + 1; c < COLUMNS; c++)
+        if (width[c])
+            fputs(c >= BESIDE ? "|---" : "|---:", stdout);
+    puts("|");
+}
+
 int bench_print_markdown(const bench_result *results, int count)
 {
     row_text t;
-    print_machine(results, "");
+    int width[COLUMNS];
+    print_machine(results);
     for (int i = 0; i < count; i++) {
         if (starts_suite(results, i)) {
-            printf("\n| %s", results[i].c->suite);
-            for (int c = CASE + 1; c < COLUMNS; c++)
-                printf(" | %s", titles[c]);
-            printf(" |\n|---");
-            for (int c = CASE + 1; c < COLUMNS; c++)
-                fputs(c >= BESIDE ? "|---" : "|---:", stdout);
-            puts("|");
+            memset(width, 0, sizeof width);
+            for (int k = i; k < count && (k == i || !starts_suite(results, k)); k++) {
+                fill_row(t, &results[k]);
+                widen(width, t);
+            }
+            print_markdown_head(results[i].c->suite, width);
         }
-        fill_row(t, &results[i], results);
+        fill_row(t, &results[i]);
         for (int c = 0; c < COLUMNS; c++)
-            printf("| %s ", t[c]);
+            if (width[c])
+                printf("| %s ", t[c]);
         puts("|");
     }
     return finish_stdout();
