@@ -48,7 +48,6 @@ two() { attn sdpa q.csv k.csv v.csv "$@"; }
     fails_with "--layout is lbhd, and must be one of: bhld|blhd" two --layout lbhd
     fails_with "--dtype is f8, and must be one of: f32|f16|bf16|f64" two --dtype f8
     fails_with "--in-dtype is f16, and must be one of: bf16" two --in-dtype f16
-    fails_with "--suite is decode, and must be one of: prefill" attn bench --suite decode
     fails_with "--lang is fr, and must be one of: en|ko" attn explain sdpa q.csv k.csv v.csv --lang fr
 }
 
