@@ -261,6 +261,28 @@ static void contexts_that_cannot_be(void **state) {
 
 /* ---------------------------------------------------------------- status ---- */
 
+/* And what they answer: rates above 0, and what attn_ctx_info tells is left alone. */
+static void what_cannot_be_measured(void **state) {
+    (void)state;
+    attn_ctx *ctx = new_ctx(NULL, 2);
+    float memory[1000] = {0};
+    double rate = 0;
+    REFUSES(attn_measure_peak(ctx, ATTN_F16, &rate), ATTN_E_ARG, "dtype is f16", "f32 or f64");
+    REFUSES(attn_measure_peak(ctx, ATTN_F32, NULL), ATTN_E_ARG, "gflops NULL", "a place for the result");
+    REFUSES(attn_measure_stream(ctx, NULL, 4, &rate), ATTN_E_ARG, "memory is NULL", "at least 4 bytes");
+    REFUSES(attn_measure_stream(ctx, memory, 3, &rate), ATTN_E_ARG, "bytes 3", "at least 4 bytes");
+    REFUSES(attn_measure_stream(ctx, memory, 4, NULL), ATTN_E_ARG, "gb_per_second NULL", "a place for the result");
+    assert_int_equal(attn_measure_stream(NULL, memory, 4, &rate), ATTN_E_ARG);
+    assert_ok(ctx, attn_measure_stream(ctx, memory, sizeof memory, &rate));
+    assert_true(rate > 0);
+    rate = 0;
+    assert_ok(ctx, attn_measure_peak(ctx, ATTN_F64, &rate));
+    assert_true(rate > 0);
+    assert_int_equal(attn_ctx_info(ctx).threads, 2);
+    assert_string_equal(attn_ctx_info(ctx).path, "none");
+    attn_ctx_destroy(ctx);
+}
+
 /* Pinned: a change of these values breaks callers. */
 static void statuses_are_pinned(void **state) {
     (void)state;
@@ -280,7 +302,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(heads_that_do_not_divide), cmocka_unit_test(weights_that_do_not_fit), cmocka_unit_test(inputs_that_do_not_fit),
         cmocka_unit_test(what_a_cache_refuses),     cmocka_unit_test(cells_that_are_not_there), cmocka_unit_test(contexts_that_cannot_be),
-        cmocka_unit_test(statuses_are_pinned),
+        cmocka_unit_test(what_cannot_be_measured),  cmocka_unit_test(statuses_are_pinned),
     };
     return cmocka_run_group_tests_name("refusals", tests, NULL, NULL);
 }
