@@ -19,16 +19,17 @@ INLINE void multiply(product m, int64_t rows, int vecs)
 /* scores[key][lane] = k[key] . q[lane]: one chain of multiply-adds over the columns */
 KERNEL void score_keys(real *scores, const query_block *b, const real *q, const row_layout *k, int64_t dim, int n_keys)
 {
-    multiply((product){ .c = scores, .c_row = b->lanes, .start = zero_row, .start_row = 0, .a = k->data, .a_row = k->position, .a_term = 1,
+    multiply((product){ .c = scores, .c_row = b->lanes, .start = zero_row, .a = k->data, .a_row = k->position, .a_term = 1,
                         .b = q, .b_term = b->lanes, .terms = dim,
                         .next = k->next, .next_row = k->next_position, .next_term = k->next_column }, n_keys, b->vecs);
 }
 
-/* out[column][lane] += sum over key of v[key][column] * weights[key][lane]: one chain over the keys of a piece */
+/* out[column][lane] += sum over key of v[key][column] * weights[key][lane]: one chain over the keys of the block, which keeps the rounding
+   errors of long sums small */
 KERNEL void mix_values(const query_block *b, const real *weights, const row_layout *v, int64_t value_dim, int n_keys)
 {
     multiply((product){ .c = b->now.out, .c_row = b->lanes,
-                        .start = b->fresh ? zero_row : b->now.out, .start_row = b->fresh ? 0 : b->lanes,
+                        .start = zero_row, .adds = !b->fresh,
                         .a = v->data, .a_row = 1, .a_term = v->position,
                         .b = weights, .b_term = b->lanes, .terms = n_keys }, value_dim, b->vecs);
 }
@@ -46,18 +47,18 @@ KERNEL int values_finite(const row_layout *v, int64_t value_dim, int n_keys)
 }
 
 /* mix_values when some are NaN or infinite: 0 * inf must not reach the lanes that a key is hidden from. Same bits, slower. */
-KERNEL void mix_visible(const query_block *b, const real *weights, const real *bias, const row_layout *v, int64_t value_dim, int n_keys)
+KERNEL void mix_visible(const query_block *b, const real *weights, const hiding *h, const row_layout *v, int64_t value_dim, int n_keys)
 {
     for (int64_t c = 0; c < value_dim; c++)
         for (int64_t j = 0; j < b->lanes; j += VL) {
             real *out = b->now.out + c * b->lanes + j;
-            vf sum = b->fresh ? v_zero() : v_load(out);
+            vf sum = v_zero();
             for (int i = 0; i < n_keys; i++) {
-                vb hidden = v_equal(v_load(bias + i * b->lanes + j), v_set1(HIDDEN));
+                vb hidden = v_equal(added_to(h, b->lanes, i, j), v_set1(HIDDEN));
                 vf value = v_set1(v->data[i * v->position + c]);
                 sum = v_select(hidden, sum, v_fma(value, v_load(weights + i * b->lanes + j), sum));
             }
-            v_store(out, sum);
+            v_store(out, b->fresh ? sum : v_add(v_load(out), sum));
         }
 }
 
@@ -81,17 +82,37 @@ KERNEL void rescale_lanes(const query_block *b, int64_t lane, vf top, vb grown, 
     }
 }
 
+/* The greatest score of each lane, after what h hides and adds, which is written back. */
+INLINE void find_tops(vf *top, real *scores, const hiding *h, int n_keys, const int vecs)
+{
+    const int64_t lanes = vecs * VL;
+    UNROLL for (int j = 0; j < vecs; j++)
+        top[j] = v_set1(HIDDEN);
+    for (int i = 0; i < n_keys; i++, scores += lanes)
+        UNROLL for (int j = 0; j < vecs; j++) {
+            vf score = v_load(scores + j * VL);
+            if (h->bias)
+                score = biased_score(score, added_to(h, lanes, i, j * VL));
+            else if (h->bits)
+                score = only_seen(h, lanes, i, j * VL, score);
+            if (h->bits)
+                v_store(scores + j * VL, score);
+            top[j] = v_max(top[j], score);
+        }
+}
+
 /* scores -> weights = e^(score - max), in place; adds them to the sums (online softmax, Milakov and Gimelshein 2018). The rescale is
    decided per lane and block of keys. */
-INLINE void softmax_vecs(const query_block *b, real *scores, int n_keys, int64_t value_dim, const int vecs)
+INLINE void softmax_vecs(const query_block *b, real *scores, const hiding *h, int n_keys, int64_t value_dim, const int vecs)
 {
     const int64_t lanes = vecs * VL;
     vf top[MAX_VECS], max[MAX_VECS], sum[MAX_VECS];
-    UNROLL for (int j = 0; j < vecs; j++)
-        top[j] = v_load(scores + j * VL);
-    for (int i = 1; i < n_keys; i++)
-        UNROLL for (int j = 0; j < vecs; j++)
-            top[j] = v_max(top[j], v_load(scores + i * lanes + j * VL));
+    if (h->bias)
+        find_tops(top, scores, h, n_keys, vecs);
+    else if (h->bits)
+        find_tops(top, scores, &(hiding){ .bits = h->bits }, n_keys, vecs);
+    else
+        find_tops(top, scores, &(hiding){ 0 }, n_keys, vecs);
     UNROLL for (int j = 0; j < vecs; j++) {
         vb grown = v_greater(top[j], v_add(v_load(b->now.max + j * VL), v_set1(SLACK)));
         if (v_any(grown))
@@ -99,7 +120,7 @@ INLINE void softmax_vecs(const query_block *b, real *scores, int n_keys, int64_t
     }
     UNROLL for (int j = 0; j < vecs; j++) {
         max[j] = v_load(b->now.max + j * VL);
-        sum[j] = v_load(b->now.sum + j * VL);
+        sum[j] = v_zero();
     }
     for (int i = 0; i < n_keys; i++)
         UNROLL for (int j = 0; j < vecs; j++) {
@@ -108,26 +129,27 @@ INLINE void softmax_vecs(const query_block *b, real *scores, int n_keys, int64_t
             v_store(scores + i * lanes + j * VL, weight);
         }
     UNROLL for (int j = 0; j < vecs; j++)
-        v_store(b->now.sum + j * VL, sum[j]);
+        v_store(b->now.sum + j * VL, v_add(v_load(b->now.sum + j * VL), sum[j]));
 }
 
-KERNEL void softmax_block(const query_block *b, real *scores, int n_keys, int64_t value_dim)
+KERNEL void softmax_block(const query_block *b, real *scores, const hiding *h, int n_keys, int64_t value_dim)
 {
     switch (b->vecs) {
-    case 1: softmax_vecs(b, scores, n_keys, value_dim, 1); break;
-    case 2: softmax_vecs(b, scores, n_keys, value_dim, 2); break;
-    case 3: softmax_vecs(b, scores, n_keys, value_dim, 3); break;
-    case 4: softmax_vecs(b, scores, n_keys, value_dim, 4); break;
+    case 1: softmax_vecs(b, scores, h, n_keys, value_dim, 1); break;
+    case 2: softmax_vecs(b, scores, h, n_keys, value_dim, 2); break;
+    case 3: softmax_vecs(b, scores, h, n_keys, value_dim, 3); break;
+    case 4: softmax_vecs(b, scores, h, n_keys, value_dim, 4); break;
     }
 }
 
 /* out += V^T weights, by the way that suits the block and the values. */
-INLINE void mix(query_block *b, const workspace *w, int only_visible, const row_layout *v, int64_t value_dim, int n_keys)
+INLINE void mix(query_block *b, const workspace *w, const hiding *h, int finite, const row_layout *v, int64_t value_dim, int n_keys)
 {
+    const int only_visible = h->bits && !finite;
     if (only_visible && b->few)
-        mix_few_visible(b, w->tile, w->bias, v, value_dim, n_keys);
+        mix_few_visible(b, w->tile, h, v, value_dim, n_keys);
     else if (only_visible)
-        mix_visible(b, w->tile, w->bias, v, value_dim, n_keys);
+        mix_visible(b, w->tile, h, v, value_dim, n_keys);
     else if (b->few)
         mix_few(b, w->tile, v, value_dim, n_keys);
     else
@@ -139,16 +161,14 @@ INLINE void mix(query_block *b, const workspace *w, int only_visible, const row_
 INLINE void attend_keys(query_block *b, const attn_sdpa_job *job, const workspace *w, const row_layout *k, const row_layout *v, int64_t key,
                         int n_keys, int finite)
 {
-    int biased = needs_bias(b, job, key, n_keys);
+    const hiding h = find_hiding(w, b, job, key, n_keys);
+    if (h.all)
+        return;
     score_keys(w->tile, b, b->q, k, job->dim, n_keys);
     if (job->softcap > 0)
         cap_scores(w->tile, (real)job->softcap, n_keys * b->lanes);
-    if (biased) {
-        make_bias(w, b, job, key, n_keys);
-        add_bias(w->tile, w->bias, n_keys * b->lanes);
-    }
-    softmax_block(b, w->tile, n_keys, job->value_dim);
+    softmax_block(b, w->tile, &h, n_keys, job->value_dim);
     if (job->drops_out)
         drop_out(w->tile, b, job, key, n_keys);
-    mix(b, w, biased && !finite, v, job->value_dim, n_keys);
+    mix(b, w, &h, finite, v, job->value_dim, n_keys);
 }

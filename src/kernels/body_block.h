@@ -38,6 +38,7 @@ typedef struct query_block {
 /* Memory that is used up between two steps, shared by all blocks of a thread. */
 typedef struct workspace {
     real *tile, *bias; /* [KEY_BLOCK][BLOCK_LANES] */
+    word *bits;        /* [KEY_BLOCK / WORD_BITS][BLOCK_LANES]: body_hide.h */
     real *rows;        /* [BLOCK_LANES][widest of KEY_BLOCK, dim, value_dim]: rows on their way into lanes or out */
     real *k, *v;       /* [KEY_BLOCK][dim], [KEY_BLOCK][value_dim]: keys and values of another dtype or layout, converted */
     real *few;         /* [FEW_ROWS][value_dim]: out of a block of few rows */

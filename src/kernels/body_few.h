@@ -27,7 +27,7 @@ KERNEL void mix_few(const query_block *b, const real *weights, const row_layout 
     for (int64_t c = 0; c < value_dim; c += FEW_VECS * VL) {
         real *out = b->few + c;
         multiply_few((product){ .c = out, .c_row = value_dim,
-                                .start = b->fresh ? zero_row : out, .start_row = b->fresh ? 0 : value_dim,
+                                .start = zero_row, .adds = !b->fresh,
                                 .a = weights, .a_row = 1, .a_term = b->lanes,
                                 .b = v->data + c, .b_term = v->position, .terms = n_keys,
                                 .next = v->next ? v->next + c * v->next_column : NULL, .next_term = v->next_position },
@@ -36,16 +36,16 @@ KERNEL void mix_few(const query_block *b, const real *weights, const row_layout 
 }
 
 /* mix_few when some values are NaN or infinite: a hidden pair must not be touched. Same bits, slower. */
-KERNEL void mix_few_visible(const query_block *b, const real *weights, const real *bias, const row_layout *v, int64_t value_dim, int n_keys)
+KERNEL void mix_few_visible(const query_block *b, const real *weights, const hiding *h, const row_layout *v, int64_t value_dim, int n_keys)
 {
     for (int row = 0; row < b->count; row++)
         for (int64_t c = 0; c < value_dim; c += VL) {
             real *out = b->few + row * value_dim + c;
-            vf sum = b->fresh ? v_zero() : v_load(out);
+            vf sum = v_zero();
             for (int i = 0; i < n_keys; i++)
-                if (bias[i * b->lanes + row] != HIDDEN)
+                if (is_seen(h, b->lanes, i, row))
                     sum = v_fma(v_load(v->data + i * v->position + c), v_set1(weights[i * b->lanes + row]), sum);
-            v_store(out, sum);
+            v_store(out, b->fresh ? sum : v_add(v_load(out), sum));
         }
 }
 

@@ -1,14 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is added to a tile of scores, and what hides a key. bias[key][lane] holds the sum of the masks, biases and ALiBi; HIDDEN there, and
-   only there, says that the lane does not see the key. A sum that falls below the range stays the lowest real: a computed -inf hides
-   nothing. */
+/* What hides keys from rows, and what is added to scores. Hiding by position, lengths and the bool mask is one bit for each pair; float
+   masks, biases and ALiBi are a tile that is added, where HIDDEN, and only HIDDEN, hides the pair too. A sum that falls below the range
+   stays the lowest real: a computed -inf hides nothing. */
 
 #define LOWEST (-REAL_MAX) /* the running max before any key; finite, so that HIDDEN - LOWEST is -inf */
 
-/* Is anything hidden from this block among these keys, or added to their scores? */
-INLINE int needs_bias(const query_block *b, const attn_sdpa_job *job, int64_t key, int n_keys)
+/* A key block as a block of rows sees it. */
+typedef struct hiding {
+    const word *bits; /* [KEY_BLOCK / WORD_BITS][lanes], 1 = seen; NULL: nothing is hidden or added */
+    const real *bias; /* [key][lanes]; NULL: nothing is added */
+    int all;          /* all of it is hidden from all rows */
+} hiding;
+
+/* Do all rows of the block look at these keys by position and length? */
+INLINE int is_inside(const query_block *b, int64_t key, int n_keys) { return key >= b->max_from && key + n_keys <= b->min_to; }
+
+INLINE int adds_bias(const attn_sdpa_job *job) { return job->added[0].data || job->added[1].data || job->slopes; }
+
+/* May anything be hidden from this block among these keys, or added to their scores? */
+INLINE int may_hide(const query_block *b, const attn_sdpa_job *job, int64_t key, int n_keys)
 {
-    return job->added[0].data || job->added[1].data || job->keep.data || job->slopes || key < b->max_from || key + n_keys > b->min_to;
+    return adds_bias(job) || job->keep.data || !is_inside(b, key, n_keys);
 }
 
 /* How many of the keys [key, end), at most KEY_BLOCK, some lane may see by position and length. Those after are hidden from all. */
@@ -17,6 +29,58 @@ INLINE int keys_in_reach(const query_block *b, int64_t key, int64_t end)
     int64_t n = least(KEY_BLOCK, least(end, b->max_to) - key);
     return n <= 0 || key + n <= b->min_from ? 0 : (int)n;
 }
+
+/* ---- what hides by bits ---- */
+
+INLINE word first_bits(int64_t n) { return n <= 0 ? 0 : n >= WORD_BITS ? ~(word)0 : ((word)1 << n) - 1; }
+
+/* The keys of the bool mask from element `offset` on. n <= WORD_BITS. */
+INLINE word kept_keys(const attn_sdpa_job *job, int64_t offset, int n)
+{
+    const attn_rows *m = &job->keep;
+    uint8_t copy[WORD_BITS];
+    const uint8_t *keep = (const uint8_t *)m->data + offset;
+    if (m->column != 1 || !attn_dtype_is_byte(m->dtype)) {
+        for (int i = 0; i < n; i++)
+            copy[i] = attn_load_int(m->data, m->dtype, offset + i * m->column) != 0;
+        keep = copy;
+    }
+    const word nonzero = n == WORD_BITS ? v_nonzero_bytes(keep) : nonzero_bytes(keep, n);
+    return job->keep_drops ? ~nonzero : nonzero;
+}
+
+/* bits[i * step]: which of the keys [key + i * WORD_BITS, ...) the lane sees by position, lengths and the bool mask; n_keys in all. */
+INLINE void seen_keys(word *bits, int64_t step, const attn_sdpa_job *job, const query_block *b, int lane, int64_t key, int n_keys)
+{
+    const int64_t from = b->from[lane] - key, to = least(b->to[lane] - key, n_keys);
+    const int64_t offset = job->keep.data ? row_offset(&job->keep, job->heads, b->first + lane) + key * job->keep.column : 0;
+    for (int i = 0; i < n_keys; i += WORD_BITS, bits += step) {
+        *bits = first_bits(to - i) & ~first_bits(from - i);
+        if (job->keep.data)
+            *bits &= kept_keys(job, offset + i * job->keep.column, (int)least(WORD_BITS, n_keys - i));
+    }
+}
+
+/* Fills w->bits. h: NULL bits if all is seen, `all` if nothing is. Lanes without a row see nothing. */
+KERNEL void find_bits(hiding *h, const workspace *w, const query_block *b, const attn_sdpa_job *job, int64_t key, int n_keys)
+{
+    word any = 0, missing = 0;
+    for (int lane = 0; lane < b->count; lane++)
+        seen_keys(w->bits + lane, b->lanes, job, b, lane, key, n_keys);
+    for (int i = 0; i < n_keys; i += WORD_BITS)
+        for (int lane = 0; lane < b->lanes; lane++) {
+            word *bits = w->bits + i / WORD_BITS * b->lanes + lane;
+            if (lane >= b->count)
+                *bits = 0;
+            else
+                missing |= *bits ^ first_bits(n_keys - i);
+            any |= *bits;
+        }
+    h->bits = missing ? w->bits : NULL;
+    h->all = !any;
+}
+
+/* ---- what is added ---- */
 
 INLINE vf add_visible(vf a, vf b)
 {
@@ -38,23 +102,6 @@ INLINE void add_row(real *row, const attn_rows *m, int64_t offset, int n_keys)
         v_store(row + i, add_visible(v_load(row + i), v_load_first(src + i, n_keys - i)));
 }
 
-INLINE void hide_row(real *row, const attn_sdpa_job *job, int64_t offset, int n_keys)
-{
-    const attn_rows *m = &job->keep;
-    uint8_t copy[KEY_BLOCK];
-    const uint8_t *keep = copy;
-    if (m->column == 1 && attn_dtype_is_byte(m->dtype))
-        keep = (const uint8_t *)m->data + offset;
-    else
-        for (int i = 0; i < n_keys; i++)
-            copy[i] = attn_load_int(m->data, m->dtype, offset + i * m->column) != 0;
-    for (int i = 0; i < n_keys; i += VL) {
-        vf seen = v_load(row + i), hidden = v_set1(HIDDEN);
-        v_store(row + i, job->keep_drops ? v_select_bytes(keep + i, n_keys - i, hidden, seen)
-                                         : v_select_bytes(keep + i, n_keys - i, seen, hidden));
-    }
-}
-
 /* row[i] += -slope |position - (key + i)| */
 INLINE void add_alibi(real *row, real slope, real distance, int n_keys)
 {
@@ -64,16 +111,7 @@ INLINE void add_alibi(real *row, real slope, real distance, int n_keys)
     }
 }
 
-INLINE void hide_outside(real *row, real from, real to, int n_keys)
-{
-    for (int i = 0; i < n_keys; i += VL) {
-        vf key = v_add(v_lane_numbers(), v_set1((real)i)), hidden = v_set1(HIDDEN);
-        vf seen = v_select(v_greater(v_set1(to), key), v_load(row + i), hidden);
-        v_store(row + i, v_select(v_greater(v_set1(from), key), hidden, seen));
-    }
-}
-
-/* What is added to the scores of one lane. Offsets into the masks are those of its row and of `key`. */
+/* What is added to the scores of one lane. */
 INLINE void bias_of_row(real *row, const attn_sdpa_job *job, const query_block *b, int lane, int64_t key, int n_keys)
 {
     const int64_t r = b->first + lane;
@@ -84,28 +122,95 @@ INLINE void bias_of_row(real *row, const attn_sdpa_job *job, const query_block *
             add_row(row, &job->added[i], row_offset(&job->added[i], job->heads, r) + key * job->added[i].column, n_keys);
     if (job->slopes)
         add_alibi(row, (real)job->slopes[r % job->heads], (real)(lane_position(job, b, lane) - key), n_keys);
-    if (job->keep.data)
-        hide_row(row, job, row_offset(&job->keep, job->heads, r) + key * job->keep.column, n_keys);
-    int64_t from = b->from[lane] - key, to = b->to[lane] - key;
-    if (from > 0 || to < n_keys)
-        hide_outside(row, (real)greatest(0, least(from, n_keys)), (real)greatest(0, least(to, n_keys)), n_keys);
 }
 
+/* Fills w->bias. One float mask or bias alone goes into lanes from where it is. */
 KERNEL void make_bias(const workspace *w, const query_block *b, const attn_sdpa_job *job, int64_t key, int n_keys)
 {
-    for (int lane = 0; lane < b->count; lane++)
-        bias_of_row(w->rows + lane * KEY_BLOCK, job, b, lane, key, n_keys);
     row_layout rows = { .data = w->rows, .position = KEY_BLOCK, .heads = 1 };
+    if (job->added[0].data && !job->added[1].data && !job->slopes) {
+        attn_rows from_key = job->added[0];
+        from_key.data = (char *)from_key.data + key * from_key.column * (int64_t)attn_dtype_size(from_key.dtype);
+        rows = as_reals(&from_key, job->heads, b->first, b->count, n_keys, w->rows);
+        for (int lane = 0; lane < b->count; lane++)
+            for (int i = 0; i < n_keys; i += LINE)
+                v_prefetch(layout_row(&rows, lane) + n_keys + i);
+    } else {
+        for (int lane = 0; lane < b->count; lane++)
+            bias_of_row(w->rows + lane * KEY_BLOCK, job, b, lane, key, n_keys);
+    }
     rows_to_lanes(w->bias, b->lanes, &rows, b->count, n_keys, 1);
 }
 
-/* A hidden pair becomes HIDDEN whatever its score is (NaN included). */
-KERNEL void add_bias(real *scores, const real *bias, int64_t n)
+INLINE int hides_all(const real *bias, const query_block *b, int n_keys)
 {
-    for (int64_t i = 0; i < n; i += VL) {
-        vf hidden = v_set1(HIDDEN), add = v_load(bias + i);
-        v_store(scores + i, v_select(v_equal(add, hidden), hidden, v_add(v_load(scores + i), add)));
+    for (int i = 0; i < n_keys; i++)
+        for (int lane = 0; lane < b->count; lane++)
+            if (bias[i * b->lanes + lane] != HIDDEN)
+                return 0;
+    return 1;
+}
+
+/* ---- both ---- */
+
+INLINE hiding find_hiding(const workspace *w, const query_block *b, const attn_sdpa_job *job, int64_t key, int n_keys)
+{
+    hiding h = { 0 };
+    if (!may_hide(b, job, key, n_keys))
+        return h;
+    find_bits(&h, w, b, job, key, n_keys);
+    if (h.all || !adds_bias(job))
+        return h;
+    make_bias(w, b, job, key, n_keys);
+    h = (hiding){ .bits = w->bits, .bias = w->bias, .all = hides_all(w->bias, b, n_keys) };
+    return h;
+}
+
+INLINE vf only_seen(const hiding *h, int64_t lanes, int i, int64_t lane, vf x)
+{
+    return v_select_bit(h->bits + i / WORD_BITS * lanes + lane, i % WORD_BITS, x, v_set1(HIDDEN));
+}
+
+/* What is added to the scores of key i and the lanes from `lane` on: HIDDEN where the pair is hidden. h->bits is set. */
+INLINE vf added_to(const hiding *h, int64_t lanes, int i, int64_t lane)
+{
+    return only_seen(h, lanes, i, lane, h->bias ? v_load(h->bias + i * lanes + lane) : v_zero());
+}
+
+INLINE int is_seen(const hiding *h, int64_t lanes, int i, int64_t lane)
+{
+    return (h->bits[i / WORD_BITS * lanes + lane] >> i % WORD_BITS & 1) && (!h->bias || h->bias[i * lanes + lane] != HIDDEN);
+}
+
+/* A score and what is added to it; HIDDEN whatever the score is (NaN included) where the pair is hidden. */
+INLINE vf biased_score(vf score, vf add)
+{
+    vf hidden = v_set1(HIDDEN);
+    return v_select(v_equal(add, hidden), hidden, v_add(score, add));
+}
+
+/* What h hides and adds, in place. */
+KERNEL void hide_scores(real *scores, const hiding *h, int64_t lanes, int n_keys)
+{
+    for (int i = 0; i < n_keys && h->bits; i++)
+        for (int64_t j = 0; j < lanes; j += VL) {
+            real *cell = scores + i * lanes + j;
+            v_store(cell, biased_score(v_load(cell), added_to(h, lanes, i, j)));
+        }
+}
+
+/* Does the lane see any key? Asked only of rows whose sum came out as 0: nothing visible, or nothing but scores of -inf. */
+INLINE int sees_any(const workspace *w, const query_block *b, const attn_sdpa_job *job, int lane)
+{
+    for (int64_t key = b->from[lane] / KEY_BLOCK * KEY_BLOCK; key < b->to[lane]; key += KEY_BLOCK) {
+        const int n_keys = (int)least(KEY_BLOCK, job->n_keys - key);
+        bias_of_row(w->rows, job, b, lane, key, n_keys);
+        seen_keys(w->bits, 1, job, b, lane, key, n_keys);
+        for (int i = 0; i < n_keys; i++)
+            if (w->rows[i] != HIDDEN && w->bits[i / WORD_BITS] >> i % WORD_BITS & 1)
+                return 1;
     }
+    return 0;
 }
 
 /* scores -> cap * tanh(scores / cap) */
@@ -113,19 +218,6 @@ KERNEL void cap_scores(real *scores, real cap, int64_t n)
 {
     for (int64_t i = 0; i < n; i += VL)
         v_store(scores + i, v_mul(v_set1(cap), v_tanh(v_div(v_load(scores + i), v_set1(cap)))));
-}
-
-/* Does the lane see any key? Asked only of rows whose sum came out as 0: nothing visible, or nothing but scores of -inf. */
-INLINE int sees_any(const workspace *w, const query_block *b, const attn_sdpa_job *job, int lane)
-{
-    for (int64_t key = b->from[lane] / KEY_BLOCK * KEY_BLOCK; key < b->to[lane]; key += KEY_BLOCK) {
-        int n_keys = (int)least(KEY_BLOCK, job->n_keys - key);
-        bias_of_row(w->rows, job, b, lane, key, n_keys);
-        for (int i = 0; i < n_keys; i++)
-            if (w->rows[i] != HIDDEN)
-                return 1;
-    }
-    return 0;
 }
 
 /* Dropout of a tile of weights: times 1/(1-p) or 0. */

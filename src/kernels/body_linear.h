@@ -35,7 +35,7 @@ KERNEL void linear_edge(const attn_linear_job *job, int64_t column)
         start[i] = bias[column + i];
     for (int64_t row = 0; row < job->rows; row += EDGE_ROWS) {
         int64_t rows = least(job->rows - row, EDGE_ROWS);
-        multiply_panel((product){ .c = buffer, .c_row = PANEL, .start = start, .start_row = 0, .a = a + row * job->a_stride,
+        multiply_panel((product){ .c = buffer, .c_row = PANEL, .start = start, .a = a + row * job->a_stride,
                                   .a_row = job->a_stride, .a_term = 1, .b = packed, .b_term = PANEL, .terms = job->terms }, rows);
         for (int64_t r = 0; r < rows; r++)
             for (int64_t i = 0; i < width; i += VL)
@@ -51,7 +51,7 @@ static void linear(const attn_linear_job *job)
         for (int64_t column = 0; column < full; column += PANEL) {
             real *c = (real *)job->c + column;
             multiply_panel((product){ .c = c, .c_row = job->c_stride,
-                                      .start = t ? c : bias ? bias + column : zero_row, .start_row = t ? job->c_stride : 0,
+                                      .start = !t && bias ? bias + column : zero_row, .adds = t > 0,
                                       .a = a + t, .a_row = job->a_stride, .a_term = 1,
                                       .b = packed + column * job->terms + t * PANEL, .b_term = PANEL,
                                       .terms = least(job->terms - t, TERM_BLOCK) }, job->rows);

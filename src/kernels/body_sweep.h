@@ -103,17 +103,17 @@ INLINE void attend_piece(query_block *block, int n, const attn_sdpa_job *job, co
     for (int i = 0; i < n; i++)
         start_piece(&block[i]);
     for (; key < end; key += KEY_BLOCK) {
-        int biased = 0, n_keys = 0;
+        int hides = 0, n_keys = 0;
         for (int i = 0; i < n; i++) {
             int seen = keys_in_reach(&block[i], key, end);
             n_keys = (int)greatest(n_keys, seen);
-            biased |= seen && needs_bias(&block[i], job, key, seen);
+            hides |= seen && may_hide(&block[i], job, key, seen);
         }
         if (n_keys == 0)
             continue;
         row_layout k = keys_as_reals(&job->k, key, n_keys, job->dim, w->k, ahead);
         row_layout v = keys_as_reals(&job->v, key, n_keys, job->value_dim, w->v, ahead);
-        int finite = !biased || values_finite(&v, job->value_dim, n_keys);
+        int finite = !hides || values_finite(&v, job->value_dim, n_keys);
         for (int i = 0; i < n; i++) {
             int seen = keys_in_reach(&block[i], key, end);
             if (seen)
@@ -126,6 +126,7 @@ static int64_t sdpa_unit(void) { return SWEEP_ROWS; }
 
 /* The reals of each array of the workspace, in its order. */
 INLINE int64_t tile_reals(void) { return KEY_BLOCK * BLOCK_LANES; }
+INLINE int64_t bits_words(void) { return tile_reals() / WORD_BITS; }
 INLINE int64_t rows_reals(const attn_sdpa_job *job)
 {
     return BLOCK_LANES * greatest(KEY_BLOCK, greatest(round_up(job->dim, VL), round_up(job->value_dim, VL)));
@@ -133,7 +134,7 @@ INLINE int64_t rows_reals(const attn_sdpa_job *job)
 INLINE int64_t raw_q_reals(const attn_sdpa_job *job) { return BLOCK_LANES * round_up(job->dim, VL); }
 INLINE int64_t workspace_bytes(const attn_sdpa_job *job)
 {
-    int64_t reals = 2 * tile_reals() + rows_reals(job) + raw_q_reals(job) + KEY_BLOCK * (job->dim + job->value_dim) +
+    int64_t reals = 2 * tile_reals() + bits_words() + rows_reals(job) + raw_q_reals(job) + KEY_BLOCK * (job->dim + job->value_dim) +
                     FEW_ROWS * job->value_dim;
     return round_up(reals * (int64_t)sizeof(real), 64);
 }
@@ -147,7 +148,8 @@ INLINE workspace workspace_at(const attn_sdpa_job *job, void *scratch)
 {
     workspace w = { .tile = scratch };
     w.bias = w.tile + tile_reals();
-    w.rows = w.bias + tile_reals();
+    w.bits = (word *)(w.bias + tile_reals());
+    w.rows = w.bias + tile_reals() + bits_words();
     w.raw_q = w.rows + rows_reals(job);
     w.k = w.raw_q + raw_q_reals(job);
     w.v = w.k + KEY_BLOCK * job->dim;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one register tile of the library. Scores, the mix of values and the linear layer are all this product:
-       C[r][lane] = start[r][lane] + sum over t of A[r][t] * B[t][lane]
+       C[r][lane] = start[lane] + sum over t of A[r][t] * B[t][lane]      (C[r][lane] += ... if it adds)
    A is read as scalars, B and C as vectors. The sum runs over t in order, so a row's bits depend on nothing else. */
 
 typedef struct product {
     real *c;           /* [rows][vecs*VL] */
     int64_t c_row;     /* elements between rows of C */
-    const real *start; /* where the sums begin: C itself, or one row for all (start_row = 0) such as zero_row */
-    int64_t start_row;
+    const real *start; /* [vecs*VL] where the sums of every row begin, such as zero_row */
+    int adds;          /* the sum is added to what C holds, else C is overwritten */
     const real *a; /* A[r][t] = a[r*a_row + t*a_term] */
     int64_t a_row, a_term;
     const real *b; /* B[t] = b + t*b_term */
@@ -30,7 +30,7 @@ INLINE void tile(const product *m, const int rows, const int vecs, const asking 
 {
     vf acc[MAX_ROWS * MAX_VECS];
     UNROLL for (int i = 0; i < rows * vecs; i++)
-        acc[i] = v_load(m->start + i / vecs * m->start_row + i % vecs * VL);
+        acc[i] = v_load(m->start + i % vecs * VL);
 
     const real *a = m->a, *b = m->b;
     const int64_t a_row = m->a_row, a_term = m->a_term, b_term = m->b_term;
@@ -50,6 +50,9 @@ INLINE void tile(const product *m, const int rows, const int vecs, const asking 
         }
     }
 
+    if (m->adds)
+        UNROLL for (int i = 0; i < rows * vecs; i++)
+            acc[i] = v_add(v_load(m->c + i / vecs * m->c_row + i % vecs * VL), acc[i]);
     UNROLL for (int i = 0; i < rows * vecs; i++)
         v_store(m->c + i / vecs * m->c_row + i % vecs * VL, acc[i]);
 }
@@ -73,7 +76,6 @@ INLINE void multiply_rows(product m, int64_t rows, const int vecs, const int reg
         int height = (int)((rows + tiles - 1) / tiles);
         tile_of_height(&m, height, vecs, highest, asks);
         m.c += height * m.c_row;
-        m.start += height * m.start_row;
         m.a += height * m.a_row;
         m.next += asks == ASK_A ? height * m.next_row : 0;
         rows -= height;

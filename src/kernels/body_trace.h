@@ -36,13 +36,13 @@ typedef struct row_trace {
 } row_trace;
 
 /* masked scores -> weights before dropout, in place; gathers */
-KERNEL void trace_weights(const query_block *b, real *tile, const real *bias, row_trace *t, int n_keys)
+KERNEL void trace_weights(const query_block *b, real *tile, const hiding *h, row_trace *t, int n_keys)
 {
     for (int i = 0; i < n_keys; i++)
         for (int64_t j = 0; j < b->lanes; j += VL) {
             real *cell = tile + i * b->lanes + j;
             vf score = v_load(cell), max = v_load(b->total.max + j), zero = v_zero();
-            vb hidden = v_equal(bias ? v_load(bias + i * b->lanes + j) : zero, v_set1(HIDDEN));
+            vb hidden = v_equal(h->bits ? added_to(h, b->lanes, i, j) : zero, v_set1(HIDDEN));
             vf weight = v_select(hidden, zero, v_mul(exp_of_difference(score, max), v_load(t->inverse + j)));
             vf spread = v_select(v_equal(weight, zero), zero, v_mul(weight, v_sub(max, score)));
             v_store(cell, weight);
@@ -72,7 +72,6 @@ INLINE void trace_keys(const query_block *b, const attn_sdpa_job *job, const wor
 {
     const int64_t cells = n_keys * b->lanes;
     row_layout k = as_reals(&job->k, 1, key, n_keys, job->dim, w->k);
-    int biased = needs_bias(b, job, key, n_keys);
     if (job->scores.data) {
         score_keys(w->tile, b, w->raw_q, &k, job->dim, n_keys);
         store_tile(&job->scores, b, job, w->tile, key, n_keys, 0);
@@ -82,12 +81,10 @@ INLINE void trace_keys(const query_block *b, const attn_sdpa_job *job, const wor
     if (job->softcap > 0)
         cap_scores(w->tile, (real)job->softcap, cells);
     store_tile(&job->capped, b, job, w->tile, key, n_keys, 0);
-    if (biased) {
-        make_bias(w, b, job, key, n_keys);
-        add_bias(w->tile, w->bias, cells);
-    }
+    const hiding h = find_hiding(w, b, job, key, n_keys);
+    hide_scores(w->tile, &h, b->lanes, n_keys);
     store_tile(&job->masked, b, job, w->tile, key, n_keys, 0);
-    trace_weights(b, w->tile, biased ? w->bias : NULL, t, n_keys);
+    trace_weights(b, w->tile, &h, t, n_keys);
     if (job->drops_out)
         drop_out(w->tile, b, job, key, n_keys);
     store_tile(&job->weights, b, job, w->tile, key, n_keys, (real)job->average);

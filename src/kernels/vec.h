@@ -14,10 +14,11 @@
    v_max(a, b) v_min(a, b)        the greater / the lesser; b if they are equal (+0 and -0 are) or either is NaN
    v_abs(a)                       without the sign, NaN included
    v_greater(a, b) v_equal(a, b)  vb; false for NaN
-   v_and_b(a, b) v_or_b(a, b)     vb, of vb
+   v_or_b(a, b)                   vb, of vb
    v_any(c)                       1 if any lane is true, else 0
    v_select(c, a, b)              a where c, else b
-   v_select_bytes(p, n, a, b)     lane i: a where byte p[i] != 0, else b; lanes from n on: b; any n; no memory past n bytes is touched
+   v_nonzero_bytes(p)             the word whose bit i says that byte p[i] is not 0, for as many bytes as a word has bits
+   v_select_bit(w, i, a, b)       lane l: a where bit i of the word w[l] is 1, else b
    The two pieces of exp2, for x <= 127 (double: 1023) or NaN; above that they give any value:
    v_fraction(x)                  x - floor(x), in [0,1], a zero of either sign; from -127 (-1023) down any value in [0,1]; NaN for NaN
    v_scale2(a, x)                 a * 2^floor(x), a in [1,2]; below -126 (-1022) the denormal or 0, and 0 at -inf; any value for NaN.
@@ -32,12 +33,17 @@
    GEMM_VECS, GEMM_REGS           the same two of the linear layer; GEMM_VECS * VL is the width of a packed panel */
 #ifndef ATTN_VEC_H
 #define ATTN_VEC_H
+#include <stdint.h>
+#include <string.h>
 
 #ifdef ATTN_REAL_IS_DOUBLE
 typedef double real;
+typedef uint64_t word; /* as wide as a real */
 #else
 typedef float real;
+typedef uint32_t word;
 #endif
+enum { WORD_BITS = 8 * sizeof(word) };
 
 #define OP static inline __attribute__((always_inline, unused))
 #define INLINE static inline __attribute__((always_inline, unused))
@@ -49,5 +55,22 @@ typedef float real;
 #else
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
+
+/* The first n bits of v_nonzero_bytes, n <= WORD_BITS; no byte from p[n] on is touched. Eight bytes at a time: the top bit of each byte
+   that is not 0, gathered by one product. */
+INLINE word nonzero_bytes(const uint8_t *p, int n)
+{
+    word bits = 0;
+    int i = 0;
+    for (; i + 8 <= n; i += 8) {
+        uint64_t x;
+        memcpy(&x, p + i, sizeof x);
+        const uint64_t low = 0x7f7f7f7f7f7f7f7f, top = (((x & low) + low) | x) & ~low;
+        bits |= (word)((top >> 7) * 0x0102040810204080 >> 56) << i;
+    }
+    for (; i < n; i++)
+        bits |= (word)(p[i] != 0) << i;
+    return bits;
+}
 
 #endif

@@ -40,20 +40,19 @@ OP vf v_abs(vf a) { return _mm256_andnot_ps(_mm256_set1_ps(-0.f), a); }
 
 OP vb v_greater(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_GT_OQ); }
 OP vb v_equal(vf a, vf b) { return _mm256_cmp_ps(a, b, _CMP_EQ_OQ); }
-OP vb v_and_b(vb a, vb b) { return _mm256_and_ps(a, b); }
 OP vb v_or_b(vb a, vb b) { return _mm256_or_ps(a, b); }
 OP int v_any(vb c) { return _mm256_movemask_ps(c) != 0; }
 OP vf v_select(vb c, vf a, vf b) { return _mm256_blendv_ps(b, a, c); }
-OP vf v_select_bytes(const uint8_t *p, int n, vf a, vf b)
+
+OP word v_nonzero_bytes(const uint8_t *p)
 {
-    uint64_t bytes = 0;
-    if (n >= VL)
-        __builtin_memcpy(&bytes, p, VL);
-    else
-        for (int i = 0; i < n; i++)
-            bytes |= (uint64_t)p[i] << 8 * i;
-    __m256i wide = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128((long long)bytes));
-    return v_select(_mm256_castsi256_ps(_mm256_cmpeq_epi32(wide, _mm256_setzero_si256())), b, a);
+    __m256i zero = _mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)p), _mm256_setzero_si256());
+    return ~(word)_mm256_movemask_epi8(zero);
+}
+OP vf v_select_bit(const word *w, int i, vf a, vf b)
+{
+    __m256i top = _mm256_sll_epi32(_mm256_loadu_si256((const __m256i *)w), _mm_cvtsi32_si128(WORD_BITS - 1 - i));
+    return _mm256_blendv_ps(b, a, _mm256_castsi256_ps(top));
 }
 
 /* -127 stands for every x below: the factor 2^n is built from exponent bits, and those of n = -127 are the bits of 0. */

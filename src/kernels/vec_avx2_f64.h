@@ -43,20 +43,20 @@ OP vf v_abs(vf a) { return _mm256_andnot_pd(_mm256_set1_pd(-0.), a); }
 
 OP vb v_greater(vf a, vf b) { return _mm256_cmp_pd(a, b, _CMP_GT_OQ); }
 OP vb v_equal(vf a, vf b) { return _mm256_cmp_pd(a, b, _CMP_EQ_OQ); }
-OP vb v_and_b(vb a, vb b) { return _mm256_and_pd(a, b); }
 OP vb v_or_b(vb a, vb b) { return _mm256_or_pd(a, b); }
 OP int v_any(vb c) { return _mm256_movemask_pd(c) != 0; }
 OP vf v_select(vb c, vf a, vf b) { return _mm256_blendv_pd(b, a, c); }
-OP vf v_select_bytes(const uint8_t *p, int n, vf a, vf b)
+
+OP word v_nonzero_bytes(const uint8_t *p)
 {
-    uint32_t bytes = 0;
-    if (n >= VL)
-        __builtin_memcpy(&bytes, p, VL);
-    else
-        for (int i = 0; i < n; i++)
-            bytes |= (uint32_t)p[i] << 8 * i;
-    __m256i wide = _mm256_cvtepu8_epi64(_mm_cvtsi32_si128((int)bytes));
-    return v_select(_mm256_castsi256_pd(_mm256_cmpeq_epi64(wide, _mm256_setzero_si256())), b, a);
+    __m256i low = _mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)p), _mm256_setzero_si256());
+    __m256i high = _mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)(p + 32)), _mm256_setzero_si256());
+    return ~((word)(uint32_t)_mm256_movemask_epi8(high) << 32 | (uint32_t)_mm256_movemask_epi8(low));
+}
+OP vf v_select_bit(const word *w, int i, vf a, vf b)
+{
+    __m256i top = _mm256_sll_epi64(_mm256_loadu_si256((const __m256i *)w), _mm_cvtsi32_si128(WORD_BITS - 1 - i));
+    return _mm256_blendv_pd(b, a, _mm256_castsi256_pd(top));
 }
 
 /* -1023 stands for every x below: the factor 2^n is built from exponent bits, and those of n = -1023 are the bits of 0.

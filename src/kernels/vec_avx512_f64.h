@@ -46,14 +46,20 @@ OP vf v_abs(vf a) { return _mm512_abs_pd(a); }
 
 OP vb v_greater(vf a, vf b) { return _mm512_cmp_pd_mask(a, b, _CMP_GT_OQ); }
 OP vb v_equal(vf a, vf b) { return _mm512_cmp_pd_mask(a, b, _CMP_EQ_OQ); }
-OP vb v_and_b(vb a, vb b) { return (vb)(a & b); }
 OP vb v_or_b(vb a, vb b) { return (vb)(a | b); }
 OP int v_any(vb c) { return c != 0; }
 OP vf v_select(vb c, vf a, vf b) { return _mm512_mask_blend_pd(c, b, a); }
-OP vf v_select_bytes(const uint8_t *p, int n, vf a, vf b)
+
+OP word v_nonzero_bytes(const uint8_t *p)
 {
-    __m128i bytes = _mm_maskz_loadu_epi8(v_first(n), p);
-    return v_select((vb)_mm_test_epi8_mask(bytes, bytes), a, b);
+    __m256i low = _mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)p), _mm256_setzero_si256());
+    __m256i high = _mm256_cmpeq_epi8(_mm256_loadu_si256((const __m256i *)(p + 32)), _mm256_setzero_si256());
+    return ~((word)(uint32_t)_mm256_movemask_epi8(high) << 32 | (uint32_t)_mm256_movemask_epi8(low));
+}
+OP vf v_select_bit(const word *w, int i, vf a, vf b)
+{
+    __m512i one = _mm512_set1_epi64((long long)((word)1 << i));
+    return v_select(_mm512_test_epi64_mask(_mm512_loadu_si512(w), one), a, b);
 }
 
 /* Below x = -1022 scalef gives the denormal. */

@@ -59,17 +59,12 @@ OP vf v_abs(vf a) { return vabsq_f32(a); }
 
 OP vb v_greater(vf a, vf b) { return vcgtq_f32(a, b); }
 OP vb v_equal(vf a, vf b) { return vceqq_f32(a, b); }
-OP vb v_and_b(vb a, vb b) { return vandq_u32(a, b); }
 OP vb v_or_b(vb a, vb b) { return vorrq_u32(a, b); }
 OP int v_any(vb c) { return vmaxvq_u32(c) != 0; }
 OP vf v_select(vb c, vf a, vf b) { return vbslq_f32(c, a, b); }
-OP vf v_select_bytes(const uint8_t *p, int n, vf a, vf b)
-{
-    uint32_t byte[VL];
-    UNROLL for (int i = 0; i < VL; i++)
-        byte[i] = i < n ? p[i] : 0;
-    return v_select(vceqzq_u32(vld1q_u32(byte)), b, a);
-}
+
+OP word v_nonzero_bytes(const uint8_t *p) { return nonzero_bytes(p, WORD_BITS); }
+OP vf v_select_bit(const word *w, int i, vf a, vf b) { return v_select(vtstq_u32(vld1q_u32(w), vdupq_n_u32((word)1 << i)), a, b); }
 
 /* -127 stands for every x below: the factor 2^n is built from exponent bits, and those of n = -127 are the bits of 0. */
 OP vf v_clamped(vf x) { return v_max(vdupq_n_f32(-127), x); }

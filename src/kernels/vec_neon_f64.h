@@ -63,17 +63,12 @@ OP vf v_abs(vf a) { return vabsq_f64(a); }
 
 OP vb v_greater(vf a, vf b) { return vcgtq_f64(a, b); }
 OP vb v_equal(vf a, vf b) { return vceqq_f64(a, b); }
-OP vb v_and_b(vb a, vb b) { return vandq_u64(a, b); }
 OP vb v_or_b(vb a, vb b) { return vorrq_u64(a, b); }
 OP int v_any(vb c) { return vmaxvq_u32(vreinterpretq_u32_u64(c)) != 0; }
 OP vf v_select(vb c, vf a, vf b) { return vbslq_f64(c, a, b); }
-OP vf v_select_bytes(const uint8_t *p, int n, vf a, vf b)
-{
-    uint64_t byte[VL];
-    UNROLL for (int i = 0; i < VL; i++)
-        byte[i] = i < n ? p[i] : 0;
-    return v_select(vceqzq_u64(vld1q_u64(byte)), b, a);
-}
+
+OP word v_nonzero_bytes(const uint8_t *p) { return nonzero_bytes(p, WORD_BITS); }
+OP vf v_select_bit(const word *w, int i, vf a, vf b) { return v_select(vtstq_u64(vld1q_u64(w), vdupq_n_u64((word)1 << i)), a, b); }
 
 /* -1023 stands for every x below: the factor 2^n is built from exponent bits, and those of n = -1023 are the bits of 0. */
 OP vf v_clamped(vf x) { return v_max(vdupq_n_f64(-1023), x); }

@@ -56,11 +56,9 @@ OP vf v_abs(vf a) { return REAL_ABS(a); }
 
 OP vb v_greater(vf a, vf b) { return a > b; }
 OP vb v_equal(vf a, vf b) { return a == b; }
-OP vb v_and_b(vb a, vb b) { return a & b; }
 OP vb v_or_b(vb a, vb b) { return a | b; }
 OP int v_any(vb c) { return c; }
 OP vf v_select(vb c, vf a, vf b) { return c ? a : b; }
-OP vf v_select_bytes(const uint8_t *p, int n, vf a, vf b) { return n > 0 && *p ? a : b; }
 
 /* floor(x) where the exponent bits of 2^n can hold it: n = -EXPONENT_BIAS stands for every x below, and its bits are those of 0.
    The upper clamp keeps the conversion to int defined. */
@@ -79,6 +77,9 @@ OP vf v_scale2(vf a, vf x)
     } factor = { .bits = (real_bits)((int)v_whole(x) + EXPONENT_BIAS) << FRACTION_BITS };
     return a * factor.value;
 }
+
+OP word v_nonzero_bytes(const uint8_t *p) { return nonzero_bytes(p, WORD_BITS); }
+OP vf v_select_bit(const word *w, int i, vf a, vf b) { return *w >> i & 1 ? a : b; }
 
 OP real v_sum(vf a) { return a; }
 OP real v_top(vf a) { return a; }

@@ -107,7 +107,6 @@ enum exactness { COMPUTES, MOVES }; /* MOVES: a NaN keeps its bits */
     X(v_greater, v_select(v_greater(a, b), c, a), a > b ? c : a, MOVES)                                                                    \
     X(v_equal, v_select(v_equal(a, b), c, a), a == b ? c : a, MOVES)                                                                       \
     X(v_select, v_select(v_greater(c, v_zero()), a, b), c > 0 ? a : b, MOVES)                                                              \
-    X(v_and_b, v_select(v_and_b(v_greater(a, b), v_greater(b, c)), a, b), a > b && b > c ? a : b, MOVES)                                   \
     X(v_or_b, v_select(v_or_b(v_greater(a, b), v_greater(b, c)), a, b), a > b || b > c ? a : b, MOVES)
 
 #define DEFINE(name, vectors, lane, exactness)                                                                                             \
@@ -247,24 +246,38 @@ static void test_unaligned(void)
         }
 }
 
-static void test_select_bytes(void)
+static void test_nonzero_bytes(void)
 {
-    static const uint8_t values[] = { 0, 1, 2, 0x80, 0xff, 0 };
-    real a[VL], b[VL], got[VL];
-    for (int i = 0; i < VL; i++) {
-        a[i] = label(i);
-        b[i] = label(100 + i);
-    }
-    for (int round = 0; round < 200; round++)
-        for (int i = 0; i < COUNTS; i++) {
-            const int n = count(i), m = touched(n);
-            guarded g = guarded_new((size_t)m, round % 2 ? GUARD_AFTER : GUARD_BEFORE);
-            for (int lane = 0; lane < m; lane++)
-                g.data[lane] = values[random_bits() % sizeof values];
-            v_store(got, v_select_bytes(g.data, n, v_load(a), v_load(b)));
-            for (int lane = 0; lane < VL; lane++)
-                check_bits("a lane", lane < m && g.data[lane] ? a[lane] : b[lane], got[lane]);
+    static const uint8_t values[] = { 0, 1, 2, 0x7f, 0x80, 0xff, 0, 0 };
+    for (int round = 0; round < 400; round++)
+        for (int n = 0; n <= WORD_BITS; n++) {
+            guarded g = guarded_new((size_t)n, round % 2 ? GUARD_AFTER : GUARD_BEFORE);
+            word want = 0;
+            for (int i = 0; i < n; i++) {
+                g.data[i] = values[random_bits() % sizeof values];
+                want |= (word)(g.data[i] != 0) << i;
+            }
+            check("the first bytes", nonzero_bytes(g.data, n) == want);
+            if (n == WORD_BITS)
+                check("as many as a word has bits", v_nonzero_bytes(g.data) == want);
             guarded_free(&g);
+        }
+}
+
+static void test_select_bit(void)
+{
+    real a[VL], b[VL], got[VL];
+    word w[VL];
+    for (int round = 0; round < 100; round++)
+        for (int bit = 0; bit < WORD_BITS; bit++) {
+            for (int i = 0; i < VL; i++) {
+                a[i] = label(i);
+                b[i] = label(100 + i);
+                w[i] = (word)random_bits();
+            }
+            v_store(got, v_select_bit(w, bit, v_load(a), v_load(b)));
+            for (int i = 0; i < VL; i++)
+                check_bits("a lane", w[i] >> bit & 1 ? a[i] : b[i], got[i]);
         }
 }
 
@@ -405,7 +418,7 @@ static const struct {
     void (*run)(void);
 } tests[] = {
     { "constants", test_constants }, { "v_load_first", test_load }, { "v_store_first", test_store }, { "v_load, v_store", test_unaligned },
-    { "v_select_bytes", test_select_bytes }, { "16 bits", test_16_bits },
+    { "v_nonzero_bytes", test_nonzero_bytes }, { "v_select_bit", test_select_bit }, { "16 bits", test_16_bits },
     { "v_prefetch", test_prefetch }, { "v_any", test_any }, { "v_sum", test_sum },
     { "v_top", test_top }, { "v_transpose", test_transpose }, { "exp2 pieces", test_exp2_pieces },
 };
