@@ -89,7 +89,8 @@ const opt_desc opt_table[OPT_COUNT] = {
 
     [OPT_SUITE] = {0, "suite", "quick|paper|prefill|causal|decode|mha|gemm|16bit|mask|long|threads|all", VERB_BENCH, SEC_RUN,
                    "What is measured. Default: quick."},
-    [OPT_SECONDS] = {0, "seconds", "S", VERB_BENCH, SEC_RUN, "How long each case is measured; three times at least, unless that takes ten times as long. Default: 1."},
+    [OPT_SECONDS] = {0, "seconds", "S", VERB_BENCH, SEC_RUN,
+                     "How long each case is measured; three times at least, unless that takes ten times as long. Default: 1."},
     [OPT_COMPARE] = {0, "compare", "F", VERB_BENCH, SEC_RUN,
                      "What a former run printed with --json: the ratio of its time to the new one of each case, above 1 where this run is "
                      "faster; a ! marks those that differ by more than their spread."},

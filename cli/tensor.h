@@ -25,7 +25,8 @@ bool tensor_next(const attn_tensor *t, int64_t *index);
 
 /* A zeroed packed tensor; free its data. 0, or an exit code after a message that names `what`. */
 int tensor_new(attn_tensor *t, const char *what, attn_dtype dtype, int32_t ndim, const int64_t *shape);
-/* Fills a packed f32, f64, f16 or bf16 tensor with numbers in [-2,2): multiples of 1/32, exact in every dtype, the same on every machine. */
+/* Fills a packed f32, f64, f16 or bf16 tensor with numbers in [-2,2): multiples of 1/32, exact in every dtype, the same on every
+   machine. */
 void tensor_fill(attn_tensor *t, uint64_t seed);
 /* The matrix (rows, cols) at place `block` of the leading axes, counted in row-major order; rank 1 is one row, rank 0 one number. */
 attn_tensor tensor_matrix(const attn_tensor *t, int64_t block);

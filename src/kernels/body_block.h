@@ -106,7 +106,7 @@ INLINE row_layout as_reals(const attn_rows *m, int64_t heads, int64_t first, int
 /* Keys from `first` on as reals; ahead: the block of keys after them will be needed next, and soon. */
 INLINE row_layout keys_as_reals(const attn_rows *m, int64_t first, int64_t n, int64_t columns, real *memory, int ahead)
 {
-    const int64_t size = (int64_t)attn_dtype_size(m->dtype);
+    const int64_t size = attn_float_size(m->dtype);
     row_layout l = as_reals(m, 1, first, n, columns, memory);
     if (ahead) {
         l.next_position = m->position * size;

@@ -130,7 +130,7 @@ KERNEL void make_bias(const workspace *w, const query_block *b, const attn_sdpa_
     row_layout rows = { .data = w->rows, .position = KEY_BLOCK, .heads = 1 };
     if (job->added[0].data && !job->added[1].data && !job->slopes) {
         attn_rows from_key = job->added[0];
-        from_key.data = (char *)from_key.data + key * from_key.column * (int64_t)attn_dtype_size(from_key.dtype);
+        from_key.data = (char *)from_key.data + key * from_key.column * attn_float_size(from_key.dtype);
         rows = as_reals(&from_key, job->heads, b->first, b->count, n_keys, w->rows);
         for (int lane = 0; lane < b->count; lane++)
             for (int i = 0; i < n_keys; i += LINE)

@@ -93,7 +93,7 @@ INLINE void finish_block(query_block *b, const attn_sdpa_job *job, const workspa
 /* Must memory be asked for the next key block? In L2 asking costs a block of few rows up to 10 %. */
 INLINE int waits_for_memory(const query_block *b, const attn_sdpa_job *job)
 {
-    return b->lanes <= FEW_ROWS && job->n_keys * (job->dim + job->value_dim) * (int64_t)attn_dtype_size(job->k.dtype) > L2_BYTES;
+    return b->lanes <= FEW_ROWS && job->n_keys * (job->dim + job->value_dim) * attn_float_size(job->k.dtype) > L2_BYTES;
 }
 
 /* The keys [key, end) of one piece, for all blocks. */

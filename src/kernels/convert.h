@@ -64,6 +64,9 @@ static inline float attn_float_to_odd(double x)
     return attn_float_of_bits(too_big ? bits - 1 : bits + 1);
 }
 
+/* Bytes of an element of a float dtype. */
+static inline int64_t attn_float_size(attn_dtype t) { return t == ATTN_F64 ? 8 : t == ATTN_F32 ? 4 : 2; }
+
 /* Element `i` of an array of floats of dtype t. */
 static inline double attn_load_float(const void *data, attn_dtype t, int64_t i)
 {
