@@ -25,8 +25,7 @@ typedef struct query_block {
     int count, vecs;                     /* rows, and the vectors that hold them */
     int64_t lanes;                       /* vecs * VL */
     real *q;                             /* [dim][lanes], scaled */
-    int64_t *from, *to;                  /* [lanes] the keys from <= j < to that position and lengths allow */
-    int64_t min_from, max_from;          /* of those: below min_from all lanes see nothing, ... */
+    int64_t min_from, max_from;          /* of the keys that position and lengths allow: below min_from no row sees any, ... */
     int64_t min_to, max_to;              /* ... in max_from <= j < min_to all see everything, from max_to on nothing */
     lane_state now;                      /* of the current piece of keys */
     lane_state total;                    /* of the pieces before it */
@@ -116,22 +115,26 @@ INLINE row_layout keys_as_reals(const attn_rows *m, int64_t first, int64_t n, in
     return l;
 }
 
-/* dst[col][row] = src[row][col] * factor for row < rows, 0 for rows <= row < lanes. dst has room for round_up(cols, VL) rows. */
+/* dst[col][row] = src[row][col] * factor; lanes from `rows` on repeat the last row. dst has room for round_up(cols, VL) rows. */
 KERNEL void rows_to_lanes(real *dst, int64_t lanes, const row_layout *src, int rows, int64_t cols, real factor)
 {
-    for (int row = 0; row < lanes; row += VL)
+    for (int first = 0; first < lanes; first += VL, dst += VL) {
+        const real *row[VL];
+        for (int i = 0; i < VL; i++)
+            row[i] = layout_row(src, least(first + i, rows - 1));
         for (int64_t col = 0; col < cols; col += VL) {
             vf r[VL];
-            if (row + VL <= rows && col + VL <= cols)
+            if (col + VL <= cols)
                 UNROLL for (int i = 0; i < VL; i++)
-                    r[i] = v_load(layout_row(src, row + i) + col);
+                    r[i] = v_load(row[i] + col);
             else
                 UNROLL for (int i = 0; i < VL; i++)
-                    r[i] = row + i < rows ? v_load_first(layout_row(src, row + i) + col, (int)least(cols - col, VL)) : v_zero();
+                    r[i] = v_load_first(row[i] + col, (int)(cols - col));
             v_transpose(r);
             UNROLL for (int i = 0; i < VL; i++)
-                v_store(dst + (col + i) * lanes + row, v_mul(r[i], v_set1(factor)));
+                v_store(dst + (col + i) * lanes, v_mul(r[i], v_set1(factor)));
         }
+    }
 }
 
 /* dst[row][col] = src[col][row] * factor[row]. The + 0 makes every zero +0: a hidden key of weight 0 turns a -0 into +0, and how many such
@@ -170,38 +173,36 @@ INLINE void store_output(const attn_sdpa_job *job, const workspace *w, const que
     }
 }
 
+INLINE int64_t position_of(int64_t heads, int64_t r) { return heads == 1 ? r : r / heads; }
+
 INLINE int64_t lane_position(const attn_sdpa_job *job, const query_block *b, int lane)
 {
-    return job->offset + (b->first + lane) / job->heads;
+    return job->offset + position_of(job->heads, b->first + lane);
 }
 
-/* The keys that each lane's position, window and lengths allow. Lanes beyond the last row repeat it. */
-KERNEL void set_bounds(query_block *b, const attn_sdpa_job *job)
+/* The keys from <= j < to that the position, window and lengths allow to the rows of position offset + i; none: from = to = 0. */
+typedef struct key_range {
+    int64_t from, to;
+} key_range;
+
+INLINE key_range keys_allowed(const attn_sdpa_job *job, int64_t i)
 {
-    int64_t row = b->first / job->heads, head = b->first % job->heads, from = 0, to = 0;
+    const int64_t position = job->offset + i, from = greatest(0, position - job->left), to = least(job->kv_len, position + job->right + 1);
+    return i >= job->q_len || to <= from ? (key_range){ 0, 0 } : (key_range){ from, to };
+}
+
+/* What the rows of the block have in common. A row that sees nothing leaves no key that all rows see. */
+INLINE void set_bounds(query_block *b, const attn_sdpa_job *job)
+{
     b->min_from = b->min_to = INT64_MAX;
     b->max_from = b->max_to = 0;
-    for (int lane = 0; lane < b->lanes; lane++) {
-        if (lane == 0 || (lane < b->count && head == 0)) { /* a position that is new */
-            int64_t position = job->offset + row;
-            from = greatest(0, position - job->left);
-            to = least(job->kv_len, position + job->right + 1);
-            if (row >= job->q_len || to <= from) { /* sees nothing: no tile is wholly seen by the block */
-                from = to = 0;
-                b->max_from = INT64_MAX;
-            } else {
-                b->min_from = least(b->min_from, from);
-                b->max_from = greatest(b->max_from, from);
-                b->max_to = greatest(b->max_to, to);
-            }
-            b->min_to = least(b->min_to, to);
-        }
-        b->from[lane] = from;
-        b->to[lane] = to;
-        if (++head == job->heads) {
-            head = 0;
-            row++;
-        }
+    for (int64_t i = position_of(job->heads, b->first); i <= position_of(job->heads, b->first + b->count - 1); i++) {
+        const key_range allowed = keys_allowed(job, i);
+        if (allowed.to)
+            b->min_from = least(b->min_from, allowed.from);
+        b->max_from = greatest(b->max_from, allowed.to ? allowed.from : INT64_MAX);
+        b->min_to = least(b->min_to, allowed.to);
+        b->max_to = greatest(b->max_to, allowed.to);
     }
 }
 
@@ -217,18 +218,16 @@ INLINE real *place_state(lane_state *s, real *memory, int64_t lanes, int64_t val
 INLINE int64_t block_bytes(int64_t dim, int64_t value_dim)
 {
     int64_t reals = round_up(dim, VL) + 2 * (round_up(value_dim, VL) + 2);
-    return round_up(BLOCK_LANES * (reals * (int64_t)sizeof(real) + 2 * (int64_t)sizeof(int64_t)), 64);
+    return round_up(BLOCK_LANES * reals * (int64_t)sizeof(real), 64);
 }
 
 /* A block of the rows [first, end), as many as fit, in block_bytes of memory. */
 INLINE void start_block(query_block *b, const attn_sdpa_job *job, const workspace *w, int64_t first, int64_t end, void *memory)
 {
     int64_t left = end - first;
-    *b = (query_block){ .first = first, .vecs = (int)least((left + VL - 1) / VL, QUERY_VECS), .from = memory };
+    *b = (query_block){ .first = first, .vecs = (int)least((left + VL - 1) / VL, QUERY_VECS), .q = memory };
     b->lanes = b->vecs * VL;
     b->count = (int)least(left, b->lanes);
-    b->to = b->from + b->lanes;
-    b->q = (real *)(b->to + b->lanes);
     real *rest = place_state(&b->now, b->q + round_up(job->dim, VL) * b->lanes, b->lanes, job->value_dim);
     place_state(&b->total, rest, b->lanes, job->value_dim);
     row_layout q = as_reals(&job->q, job->heads, first, b->count, job->dim, w->rows);

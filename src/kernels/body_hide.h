@@ -52,7 +52,8 @@ INLINE word kept_keys(const attn_sdpa_job *job, int64_t offset, int n)
 /* bits[i * step]: which of the keys [key + i * WORD_BITS, ...) the lane sees by position, lengths and the bool mask; n_keys in all. */
 INLINE void seen_keys(word *bits, int64_t step, const attn_sdpa_job *job, const query_block *b, int lane, int64_t key, int n_keys)
 {
-    const int64_t from = b->from[lane] - key, to = least(b->to[lane] - key, n_keys);
+    const key_range allowed = keys_allowed(job, position_of(job->heads, b->first + lane));
+    const int64_t from = allowed.from - key, to = least(allowed.to - key, n_keys);
     const int64_t offset = job->keep.data ? row_offset(&job->keep, job->heads, b->first + lane) + key * job->keep.column : 0;
     for (int i = 0; i < n_keys; i += WORD_BITS, bits += step) {
         *bits = first_bits(to - i) & ~first_bits(from - i);
@@ -202,7 +203,8 @@ KERNEL void hide_scores(real *scores, const hiding *h, int64_t lanes, int n_keys
 /* Does the lane see any key? Asked only of rows whose sum came out as 0: nothing visible, or nothing but scores of -inf. */
 INLINE int sees_any(const workspace *w, const query_block *b, const attn_sdpa_job *job, int lane)
 {
-    for (int64_t key = b->from[lane] / KEY_BLOCK * KEY_BLOCK; key < b->to[lane]; key += KEY_BLOCK) {
+    const key_range allowed = keys_allowed(job, position_of(job->heads, b->first + lane));
+    for (int64_t key = allowed.from / KEY_BLOCK * KEY_BLOCK; key < allowed.to; key += KEY_BLOCK) {
         const int n_keys = (int)least(KEY_BLOCK, job->n_keys - key);
         bias_of_row(w->rows, job, b, lane, key, n_keys);
         seen_keys(w->bits, 1, job, b, lane, key, n_keys);
