@@ -1,15 +1,70 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Linear layer over packed weights. W [terms][columns] is packed once into panels of PANEL columns, [panel][term][column], the last one
-   padded with zeros. The terms of every output are added in order (bias first), however many rows there are: a row alone has the same
-   bits. */
+   padded with zeros. The terms of every output are added in chains of CHAIN, and the chains in order to the bias, however many rows there
+   are: a row alone has the same bits. */
 
 enum {
     PANEL = GEMM_VECS * VL,
-    TERM_BLOCK = 2048, /* terms per pass: a panel's TERM_BLOCK rows (512 KiB at most) stay in L2 for all rows of A */
-    EDGE_ROWS = 8,     /* rows at a time in the last panel when it is not full */
+    CHAIN = 64,                      /* 768 terms in chains of 64 have a third of the error of one chain; it costs 2 to 4 % of the time */
+    HIGHEST = GEMM_REGS / GEMM_VECS, /* rows of the highest tile of one panel */
+    EDGE_ROWS = 8,                   /* rows at a time in the last panel when it is not full */
 };
+_Static_assert(ATTN_LINEAR_COLUMNS % PANEL == 0, "a part of the columns begins with a panel");
 
-KERNEL void multiply_panel(product m, int64_t rows) { multiply_rows(m, rows, GEMM_VECS, GEMM_REGS, ASK_NOTHING); }
+typedef struct linear_piece {
+    real *c; /* [rows][panels*PANEL] */
+    const real *a, *panel, *bias;
+    int64_t c_stride, a_stride, terms;
+} linear_piece;
+
+/* One tile: rows and panels are constants after inlining, and sum[] is in registers as acc[] of body_tile.h is. */
+INLINE void linear_tile(const linear_piece *m, const int rows, const int panels)
+{
+    const int vecs = panels * GEMM_VECS, regs = rows * vecs;
+    const real *a = m->a, *b = m->panel, *bias = m->bias;
+    real *const c = m->c;
+    const int64_t terms = m->terms, panel_size = terms * PANEL, a_stride = m->a_stride, c_stride = m->c_stride;
+    vf sum[GEMM_REGS], total[GEMM_REGS];
+    UNROLL for (int i = 0; i < regs; i++)
+        total[i] = bias ? v_load(bias + i % vecs * VL) : v_zero();
+    for (int64_t left = terms; left > 0; left -= CHAIN) {
+        const real *const end = b + least(left, CHAIN) * PANEL;
+        UNROLL for (int i = 0; i < regs; i++)
+            sum[i] = v_zero();
+        for (; b < end; b += PANEL, a++)
+            UNROLL for (int i = 0; i < regs; i++)
+                sum[i] = v_fma(v_set1(a[i / vecs * a_stride]), v_load(b + i % vecs / GEMM_VECS * panel_size + i % GEMM_VECS * VL), sum[i]);
+        UNROLL for (int i = 0; i < regs; i++)
+            total[i] = v_add(total[i], sum[i]);
+    }
+    UNROLL for (int i = 0; i < regs; i++)
+        v_store(c + i / vecs * c_stride + i % vecs * VL, total[i]);
+}
+
+/* How many panels a tile of few rows spans. One row of one panel has so few sums that it waits for each multiply-add: two thirds of the
+   rate at which the weights can be read. */
+INLINE int panels_beside(int64_t rows) { return rows * 4 <= HIGHEST ? 4 : rows * 2 <= HIGHEST ? 2 : 1; }
+
+/* All rows over the panels of one tile, in tiles of nearly equal height: 10 rows are 5 + 5, not 6 + 4. */
+KERNEL void linear_panels(linear_piece m, int64_t rows, int panels)
+{
+#define HEIGHT(n)                                                                                                                          \
+    case n:                                                                                                                                \
+        if (panels_beside(n) > 1 && panels > 1)                                                                                            \
+            linear_tile(&m, n, panels_beside(n));                                                                                          \
+        else if (n <= HIGHEST)                                                                                                             \
+            linear_tile(&m, n, 1);                                                                                                         \
+        break;
+    for (int64_t tiles = (rows + HIGHEST - 1) / HIGHEST; tiles > 0; tiles--) {
+        const int height = (int)((rows + tiles - 1) / tiles);
+        switch (height) { HEIGHT(1) HEIGHT(2) HEIGHT(3) HEIGHT(4) HEIGHT(5) HEIGHT(6) }
+        m.c += height * m.c_stride;
+        m.a += height * m.a_stride;
+        rows -= height;
+    }
+#undef HEIGHT
+}
+_Static_assert(HIGHEST <= 6, "a case for every height");
 
 static int64_t linear_size(int64_t terms, int64_t columns)
 {
@@ -26,36 +81,39 @@ static void linear_pack(void *packed, const void *w, int64_t row_stride, int64_t
 }
 
 /* The last panel when it is not full: through a buffer, some rows at a time. */
-KERNEL void linear_edge(const attn_linear_job *job, int64_t column)
+KERNEL void linear_edge(const attn_linear_job *job, linear_piece m, int64_t column)
 {
-    const real *a = job->a, *bias = job->bias, *packed = (const real *)job->packed + column * job->terms;
-    real buffer[EDGE_ROWS * PANEL], start[PANEL] = { 0 }, *c = job->c;
+    real buffer[EDGE_ROWS * PANEL], start[PANEL] = { 0 }, *const c = m.c;
     const int64_t width = job->columns - column;
-    for (int64_t i = 0; bias && i < width; i++)
-        start[i] = bias[column + i];
+    for (int64_t i = 0; m.bias && i < width; i++)
+        start[i] = m.bias[i];
+    m.bias = start;
+    m.c = buffer;
+    m.c_stride = PANEL;
     for (int64_t row = 0; row < job->rows; row += EDGE_ROWS) {
-        int64_t rows = least(job->rows - row, EDGE_ROWS);
-        multiply_panel((product){ .c = buffer, .c_row = PANEL, .start = start, .a = a + row * job->a_stride,
-                                  .a_row = job->a_stride, .a_term = 1, .b = packed, .b_term = PANEL, .terms = job->terms }, rows);
+        const int64_t rows = least(job->rows - row, EDGE_ROWS);
+        linear_panels(m, rows, 1);
         for (int64_t r = 0; r < rows; r++)
             for (int64_t i = 0; i < width; i += VL)
-                v_store_first(c + (row + r) * job->c_stride + column + i, v_load(buffer + r * PANEL + i), (int)least(width - i, VL));
+                v_store_first(c + (row + r) * job->c_stride + i, v_load(buffer + r * PANEL + i), (int)least(width - i, VL));
+        m.a += rows * m.a_stride;
     }
 }
 
 static void linear(const attn_linear_job *job)
 {
-    const real *a = job->a, *bias = job->bias, *packed = job->packed;
-    const int64_t full = job->columns / PANEL * PANEL;
-    for (int64_t t = 0; t < greatest(job->terms, 1); t += TERM_BLOCK)
-        for (int64_t column = 0; column < full; column += PANEL) {
-            real *c = (real *)job->c + column;
-            multiply_panel((product){ .c = c, .c_row = job->c_stride,
-                                      .start = !t && bias ? bias + column : zero_row, .adds = t > 0,
-                                      .a = a + t, .a_row = job->a_stride, .a_term = 1,
-                                      .b = packed + column * job->terms + t * PANEL, .b_term = PANEL,
-                                      .terms = least(job->terms - t, TERM_BLOCK) }, job->rows);
-        }
-    if (full < job->columns)
-        linear_edge(job, full);
+    const real *bias = job->bias;
+    int panels = panels_beside(job->rows);
+    for (int64_t column = 0; column < job->columns; column += panels * PANEL) {
+        const linear_piece m = { .c = (real *)job->c + column, .c_stride = job->c_stride,
+                                 .a = job->a, .a_stride = job->a_stride,
+                                 .panel = (const real *)job->packed + column * job->terms, .terms = job->terms,
+                                 .bias = bias ? bias + column : NULL };
+        if (column + panels * PANEL > job->columns)
+            panels = 1;
+        if (column + PANEL > job->columns)
+            linear_edge(job, m, column);
+        else
+            linear_panels(m, job->rows, panels);
+    }
 }

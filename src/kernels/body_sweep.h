@@ -191,3 +191,58 @@ static void sdpa_rows(const attn_sdpa_job *job, int64_t first, int64_t end, void
     while (first < end)
         first = sweep(job, &w, first, end, memory);
 }
+
+/* ---- few rows, cut along the keys ---- */
+
+/* What a piece leaves: a lane_state, and whether any row saw any of its keys. */
+typedef struct piece_state {
+    int64_t is_used;
+} piece_state;
+enum { STATE_HEAD = 64 }; /* bytes of a piece_state, so that the reals after it stay aligned */
+
+static int64_t sdpa_block(void) { return BLOCK_LANES; }
+static int64_t sdpa_pieces(const attn_sdpa_job *job) { return (job->n_keys + PIECE - 1) / PIECE; }
+static int64_t sdpa_state(const attn_sdpa_job *job)
+{
+    return round_up(STATE_HEAD + (round_up(job->value_dim, VL) + 2) * BLOCK_LANES * (int64_t)sizeof(real), 64);
+}
+
+INLINE query_block only_block(const attn_sdpa_job *job, const workspace *w, void *scratch)
+{
+    query_block b;
+    start_block(&b, job, w, 0, job->positions * job->heads, (char *)scratch + workspace_bytes(job));
+    b.few = has_few_rows(&b, job->value_dim) ? w->few : NULL;
+    return b;
+}
+
+static void sdpa_piece(const attn_sdpa_job *job, int64_t piece, void *state, void *scratch)
+{
+    const workspace w = workspace_at(job, scratch);
+    const int64_t from = piece * PIECE, to = least(job->n_keys, from + PIECE);
+    query_block b = only_block(job, &w, scratch);
+    place_state(&b.now, (real *)((char *)state + STATE_HEAD), b.lanes, job->value_dim);
+    start_piece(&b);
+    if (from < b.max_to && to > b.min_from)
+        attend_piece(&b, 1, job, &w, from, to);
+    if (b.few && !b.fresh)
+        few_to_lanes(&b, job->value_dim);
+    ((piece_state *)state)->is_used = !b.fresh;
+}
+
+static void sdpa_join(const attn_sdpa_job *job, void *states, void *scratch)
+{
+    const workspace w = workspace_at(job, scratch);
+    query_block b = only_block(job, &w, scratch);
+    const lane_state own = b.now;
+    b.few = NULL;
+    for (int64_t piece = 0; piece < sdpa_pieces(job); piece++) {
+        char *state = (char *)states + piece * sdpa_state(job);
+        place_state(&b.now, (real *)(state + STATE_HEAD), b.lanes, job->value_dim);
+        b.fresh = !((piece_state *)state)->is_used;
+        end_piece(&b, job->value_dim);
+    }
+    b.now = own;
+    finish_block(&b, job, &w);
+    if (wants_trace(job))
+        trace_block(&b, job, &w);
+}

@@ -45,7 +45,10 @@ typedef struct attn_sdpa_job {
     double average;                                    /* 0: weights are written; else they are added times this, in the order of heads */
 } attn_sdpa_job;
 
-/* C [rows][columns] = bias + A W over weights packed by linear_pack. A row's bits depend on nothing but the row. */
+/* C [rows][columns] = bias + A W over weights packed by linear_pack. A row's bits depend on nothing but the row, an element's on nothing
+   but its row and column: a job may begin at column c, a multiple of ATTN_LINEAR_COLUMNS, with packed, bias and c advanced: by c * terms
+   reals, c and c. */
+enum { ATTN_LINEAR_COLUMNS = 64 };
 typedef struct attn_linear_job {
     const void *a; /* real [rows][terms], a_stride elements between rows */
     void *c;       /* real [rows][columns], c_stride between rows */
@@ -55,6 +58,12 @@ typedef struct attn_linear_job {
 
 /* sdpa_rows     rows [first, end) of the job, all of their outputs; scratch: sdpa_scratch bytes (a multiple of 64), 64-aligned
    sdpa_unit     rows that pass over the keys together: the largest piece of work worth handing to a thread
+   Few rows over many keys may be cut along the keys instead, with the same bits: each piece of keys by itself, then all of them joined.
+   sdpa_block    the most rows that can be cut so
+   sdpa_pieces   how many pieces the job's keys are
+   sdpa_state    bytes of what a piece leaves for the join (a multiple of 64)
+   sdpa_piece    all rows of the job over the keys of one piece; state: 64-aligned
+   sdpa_join     states: of all pieces, in order; they are used up. Then the outputs are there
    linear_size   bytes of the packed weights
    linear_pack   packs W [terms][columns] (strides in elements; real): also zeroes the padding
    linear        the product
@@ -64,6 +73,11 @@ typedef struct attn_linear_job {
     X(int64_t, sdpa_unit, (void))                                                                                                          \
     X(int64_t, sdpa_scratch, (const attn_sdpa_job *job))                                                                                   \
     X(void, sdpa_rows, (const attn_sdpa_job *job, int64_t first, int64_t end, void *scratch))                                              \
+    X(int64_t, sdpa_block, (void))                                                                                                         \
+    X(int64_t, sdpa_pieces, (const attn_sdpa_job *job))                                                                                    \
+    X(int64_t, sdpa_state, (const attn_sdpa_job *job))                                                                                     \
+    X(void, sdpa_piece, (const attn_sdpa_job *job, int64_t piece, void *state, void *scratch))                                             \
+    X(void, sdpa_join, (const attn_sdpa_job *job, void *states, void *scratch))                                                            \
     X(int64_t, linear_size, (int64_t terms, int64_t columns))                                                                              \
     X(void, linear_pack, (void *packed, const void *w, int64_t row_stride, int64_t column_stride, int64_t terms, int64_t columns))         \
     X(void, linear, (const attn_linear_job *job))                                                                                          \

@@ -8,7 +8,7 @@
 #include "overlap.h"
 #include <string.h>
 
-enum { CHUNK_ROWS = 64 }; /* rows that a thread projects at a time */
+enum { MOST_ROWS = 96 }; /* rows that are projected at a time: they stay in L2 while the weights pass by */
 
 /* A batch of rows [items][rows][columns] of any float dtype and strides. */
 typedef struct row_batch {
@@ -43,14 +43,20 @@ static int64_t element_of(const row_batch *b, int64_t row) { return row / b->row
 
 /* ---------------------------------------------------------------- projection ---- */
 
+/* A projection in row_parts x column_parts pieces of nearly equal size. */
 typedef struct projection {
     const attn_kernels *kernels;
     const attn_mha_matrix *w;
     row_batch from, to;
     attn_dtype real; /* what is computed in */
+    int64_t row_parts, column_parts;
     char *scratch;
     int64_t scratch_part;
 } projection;
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+/* What the columns can be cut into: the last unit may be smaller. */
+static int64_t column_units(const attn_mha_matrix *w) { return (w->columns + ATTN_LINEAR_COLUMNS - 1) / ATTN_LINEAR_COLUMNS; }
 
 static int is_plain(const row_batch *b, attn_dtype real) { return b->dtype == real && (b->column_stride == 1 || b->columns == 1); }
 
@@ -69,53 +75,73 @@ static const char *rows_as_reals(const row_batch *b, attn_dtype real, int64_t fi
     return memory;
 }
 
-static void store_rows(const row_batch *b, attn_dtype real, int64_t first, int64_t n, const char *rows)
+/* rows [n][columns] into the rows from first on, the columns from column on. */
+static void store_rows(const row_batch *b, attn_dtype real, int64_t first, int64_t n, int64_t column, int64_t columns, const char *rows)
 {
     for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < b->columns; c++)
-            attn_store_float(b->data, b->dtype, element_of(b, first + i) + c * b->column_stride,
-                             attn_load_float(rows, real, i * b->columns + c));
+        for (int64_t c = 0; c < columns; c++)
+            attn_store_float(b->data, b->dtype, element_of(b, first + i) + (column + c) * b->column_stride,
+                             attn_load_float(rows, real, i * columns + c));
 }
 
-static void project_chunk(void *user, int64_t chunk, int thread)
+/* Where a part begins, of so many units in all. */
+static int64_t part_begin(int64_t all, int64_t parts, int64_t part) { return all / parts * part + least(all % parts, part); }
+
+static void project_part(void *user, int64_t part, int thread)
 {
     const projection *p = user;
-    const int64_t size = (int64_t)attn_dtype_size(p->real), all = p->from.items * p->from.rows, first = chunk * CHUNK_ROWS;
-    const int64_t n = all - first < CHUNK_ROWS ? all - first : CHUNK_ROWS;
-    char *memory = p->scratch + thread * p->scratch_part, *result = memory + CHUNK_ROWS * p->from.columns * size;
-    attn_linear_job job = {.packed = p->w->packed,
-                           .bias = p->w->bias,
+    const attn_mha_matrix *w = p->w;
+    const int64_t size = (int64_t)attn_dtype_size(p->real), rows = p->from.items * p->from.rows;
+    const int64_t row_part = part / p->column_parts, column_part = part % p->column_parts, units = column_units(w);
+    const int64_t first = part_begin(rows, p->row_parts, row_part), n = part_begin(rows, p->row_parts, row_part + 1) - first;
+    const int64_t column = part_begin(units, p->column_parts, column_part) * ATTN_LINEAR_COLUMNS;
+    const int64_t end = least(part_begin(units, p->column_parts, column_part + 1) * ATTN_LINEAR_COLUMNS, w->columns);
+    char *memory = p->scratch + thread * p->scratch_part, *result = memory + n * w->terms * size;
+    attn_linear_job job = {.packed = (const char *)w->packed + column * w->terms * size,
+                           .bias = w->bias ? (const char *)w->bias + column * size : NULL,
                            .rows = n,
-                           .terms = p->w->terms,
-                           .columns = p->w->columns,
+                           .terms = w->terms,
+                           .columns = end - column,
                            .c = result,
-                           .c_stride = p->w->columns};
+                           .c_stride = end - column};
     job.a = rows_as_reals(&p->from, p->real, first, n, memory, &job.a_stride);
     int is_direct = is_plain(&p->to, p->real) && first / p->to.rows == (first + n - 1) / p->to.rows;
     if (is_direct) {
-        job.c = (char *)p->to.data + element_of(&p->to, first) * size;
+        job.c = (char *)p->to.data + (element_of(&p->to, first) + column) * size;
         job.c_stride = p->to.row_stride;
     }
     p->kernels->linear(&job);
     if (!is_direct)
-        store_rows(&p->to, p->real, first, n, result);
+        store_rows(&p->to, p->real, first, n, column, end - column, result);
+}
+
+/* Parts of rows, as many for each thread; where there are fewer rows, parts of columns too. */
+static void cut_into_parts(projection *p, int64_t rows, int64_t threads)
+{
+    p->row_parts = (rows + MOST_ROWS - 1) / MOST_ROWS;
+    p->column_parts = 1;
+    if (p->row_parts < threads)
+        p->column_parts = least((threads + p->row_parts - 1) / p->row_parts, column_units(p->w));
+    else
+        p->row_parts = least((p->row_parts + threads - 1) / threads * threads, rows);
 }
 
 static attn_status project(attn_ctx *ctx, const attn_mha_weights *w, const attn_mha_matrix *m, row_batch from, row_batch to)
 {
     const attn_dtype real = w->is_f64 ? ATTN_F64 : ATTN_F32;
-    const int64_t all = from.items * from.rows, chunks = (all + CHUNK_ROWS - 1) / CHUNK_ROWS;
+    const int64_t rows = from.items * from.rows;
     projection p = {.kernels = w->is_f64 ? ctx->isa->f64 : ctx->isa->f32, .w = m, .from = from, .to = to, .real = real};
-    double flops = 2.0 * (double)all * (double)m->terms * (double)m->columns;
+    double flops = 2.0 * (double)rows * (double)m->terms * (double)m->columns;
     int threads = flops < 1e6 ? 1 : (int)ctx->threads;
     ctx->info.threads = 1;
-    if (all == 0 || m->columns == 0)
+    if (rows == 0 || m->columns == 0)
         return ATTN_OK;
-    threads = chunks < threads ? (int)chunks : threads;
-    p.scratch_part = (CHUNK_ROWS * (m->terms + m->columns) * (int64_t)attn_dtype_size(real) + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+    cut_into_parts(&p, rows, threads);
+    threads = (int)least(threads, p.row_parts * p.column_parts);
+    p.scratch_part = (MOST_ROWS * (m->terms + m->columns) * (int64_t)attn_dtype_size(real) + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
     attn_status status = attn_reserve(ctx, &ctx->scratch, p.scratch_part * threads);
     p.scratch = ctx->scratch.data;
-    return status ? status : attn_parallel(ctx, threads, chunks, project_chunk, &p);
+    return status ? status : attn_parallel(ctx, threads, p.row_parts * p.column_parts, project_part, &p);
 }
 
 /* -------------------------------------------------------------------- checks ---- */
@@ -323,7 +349,7 @@ static attn_status run_call(mha_call *c)
     if (w->o.packed)
         status = next_step(c, 5, project(c->ctx, w, &w->o, joined, out));
     else if (c->items > 0 && c->rows > 0)
-        store_rows(&out, c->z.dtype, 0, c->items * c->rows, joined.data);
+        store_rows(&out, c->z.dtype, 0, c->items * c->rows, 0, joined.columns, joined.data);
     c->ctx->info.threads = c->threads;
     copy_tensor(c->opts.q, &c->q);
     copy_tensor(c->opts.k, &c->k);

@@ -12,6 +12,8 @@ typedef struct sdpa_run {
     int64_t chunks, chunk_rows; /* pieces that the rows of a KV head are cut into */
     int64_t kv_heads;           /* KV heads that one item of work runs in their order: 1, or all */
     int is_whole;               /* an item of work runs all chunks in their order */
+    int64_t pieces, state_part; /* of the keys of a KV head, where they are cut instead of the rows; bytes of the state of each */
+    char *states;
 } sdpa_run;
 
 /* One item of work: a chunk of the rows of a KV head; or more, where sums over rows (mass) or heads (average) must have one order. */
@@ -28,6 +30,15 @@ static void run_item(void *user, int64_t index, int thread)
         if (first < end)
             r->kernels->sdpa_rows(&job, first, end, scratch);
     }
+}
+
+/* One piece of the keys of a KV head, for all its rows. */
+static void run_piece(void *user, int64_t index, int thread)
+{
+    const sdpa_run *r = user;
+    int64_t group = index / r->pieces;
+    attn_sdpa_job job = attn_plan_job(r->plan, group / r->plan->kv_heads, group % r->plan->kv_heads);
+    r->kernels->sdpa_piece(&job, index % r->pieces, r->states + index * r->state_part, r->scratch + thread * r->scratch_part);
 }
 
 static void zero_view(const attn_view *v, const int64_t size[AXES])
@@ -74,6 +85,32 @@ static int threads_for(const attn_ctx *ctx, const attn_plan *p)
     return flops < 1e6 ? 1 : (int)ctx->threads;
 }
 
+/* Too few rows to be cut for all threads, over keys that can be: decoding, mostly. */
+static int cuts_keys(const sdpa_run *r, const attn_sdpa_job *job, int threads)
+{
+    const attn_plan *p = r->plan;
+    int64_t rows = p->rows * p->group;
+    return threads > 1 && !p->is_packed && !r->is_whole && r->kv_heads == 1 && rows <= r->kernels->sdpa_block() &&
+           p->items * p->kv_heads < 4 * threads && r->kernels->sdpa_pieces(job) > 1;
+}
+
+static attn_status run_pieces(attn_ctx *ctx, sdpa_run *r, const attn_sdpa_job *first, int threads)
+{
+    const int64_t groups = r->plan->items * r->plan->kv_heads;
+    r->pieces = r->kernels->sdpa_pieces(first);
+    r->state_part = r->kernels->sdpa_state(first);
+    threads = groups * r->pieces < threads ? (int)(groups * r->pieces) : threads;
+    attn_status status = attn_reserve(ctx, &ctx->scratch, r->scratch_part * threads + r->state_part * r->pieces * groups);
+    r->scratch = ctx->scratch.data;
+    r->states = r->scratch + r->scratch_part * threads;
+    status = status ? status : attn_parallel(ctx, threads, groups * r->pieces, run_piece, r);
+    for (int64_t group = 0; group < groups && status == ATTN_OK; group++) {
+        attn_sdpa_job job = attn_plan_job(r->plan, group / r->plan->kv_heads, group % r->plan->kv_heads);
+        r->kernels->sdpa_join(&job, r->states + group * r->pieces * r->state_part, r->scratch);
+    }
+    return status;
+}
+
 static attn_status run_plan(attn_ctx *ctx, const attn_plan *p)
 {
     sdpa_run r = {.plan = p, .kernels = p->is_f64 ? ctx->isa->f64 : ctx->isa->f32, .kv_heads = 1};
@@ -90,6 +127,8 @@ static attn_status run_plan(attn_ctx *ctx, const attn_plan *p)
     int64_t items = p->items * (p->kv_heads / r.kv_heads) * (r.is_whole ? 1 : r.chunks);
     attn_sdpa_job job = attn_plan_job(p, 0, 0);
     r.scratch_part = (r.kernels->sdpa_scratch(&job) + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+    if (cuts_keys(&r, &job, threads))
+        return run_pieces(ctx, &r, &job, threads);
     threads = items < threads ? (int)items : threads;
     attn_status status = attn_reserve(ctx, &ctx->scratch, r.scratch_part * threads);
     r.scratch = ctx->scratch.data;

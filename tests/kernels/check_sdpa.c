@@ -20,7 +20,7 @@ typedef struct sdpa_case {
     problem p;
     enum data data;
     int64_t first, end; /* the rows of the next call */
-    void *scratch;
+    void *scratch, *states;
     double slopes[8], sinks[8];
 } sdpa_case;
 
@@ -501,6 +501,71 @@ void test_sdpa_rows(harness *h)
             compare_bits(&x, &again, "a second time, in two parts");
     }
     pool_free(&x.p.memory);
+}
+
+static void run_pieces(void *user)
+{
+    const sdpa_case *x = user;
+    const attn_kernels *k = x->h->kernels;
+    const int64_t pieces = k->sdpa_pieces(&x->job);
+    for (int64_t i = 0; i < pieces; i++) {
+        const int64_t piece = x->first ? pieces - 1 - i : i;
+        k->sdpa_piece(&x->job, piece, (char *)x->states + piece * k->sdpa_state(&x->job), x->scratch);
+    }
+    k->sdpa_join(&x->job, x->states, x->scratch);
+}
+
+/* Cut along the keys, the pieces in either order: the bits of sdpa_rows. */
+static void check_pieces(harness *h, int backwards)
+{
+    sdpa_case x;
+    if (!make_case(&x, h) || x.job.positions * x.job.heads > h->kernels->sdpa_block()) {
+        pool_free(&x.p.memory);
+        return;
+    }
+    const unsigned wanted = (unsigned)rng_next(&h->random) & 127;
+    const attn_dtype out_dtype = any_float(&x);
+    sdpa_case again = x;
+    make_outputs(&x, wanted, out_dtype);
+    const bool ran = call_rows(&x, 0, x.job.positions * x.job.heads);
+    h->side = h->side == GUARD_AFTER ? GUARD_BEFORE : GUARD_AFTER;
+    make_outputs(&again, wanted, out_dtype);
+    const int64_t bytes = h->kernels->sdpa_pieces(&x.job) * h->kernels->sdpa_state(&x.job);
+    if (ran && make_scratch(&again)) {
+        array *states = new_plain_array(h, "states", ATTN_U8, 1, 1, bytes);
+        states->is_output = true;
+        again.states = states->rows.data;
+        again.first = backwards;
+        if (call_kernel(h, run_pieces, &again))
+            compare_bits(&x, &again, "cut along the keys");
+    }
+    pool_free(&x.p.memory);
+}
+
+void test_sdpa_piece(harness *h) { check_pieces(h, 0); }
+void test_sdpa_join(harness *h) { check_pieces(h, 1); }
+
+/* Alone. */
+void test_sdpa_block(harness *h)
+{
+    const int64_t rows = h->kernels->sdpa_block();
+    if (rows < 1 || rows > h->kernels->sdpa_unit())
+        complain(h, "sdpa_block is %lld, sdpa_unit %lld", (long long)rows, (long long)h->kernels->sdpa_unit());
+}
+
+void test_sdpa_pieces(harness *h)
+{
+    const int64_t keys = h->number % 5000, n = h->kernels->sdpa_pieces(&(attn_sdpa_job){ .n_keys = keys }),
+                  one_more = h->kernels->sdpa_pieces(&(attn_sdpa_job){ .n_keys = keys + 1 });
+    if ((n == 0) != (keys == 0) || one_more < n || one_more > n + 1)
+        complain(h, "%lld keys are %lld pieces, and one key more %lld", (long long)keys, (long long)n, (long long)one_more);
+}
+
+void test_sdpa_state(harness *h)
+{
+    const int64_t size = h->kernels->sdpa_state(&(attn_sdpa_job){ .value_dim = h->number % 300 });
+    if (size <= 0 || size % 64 != 0)
+        complain(h, "sdpa_state is %lld, no multiple of 64", (long long)size);
 }
 
 /* Alone: the size grows with the job and never depends on its data. */
