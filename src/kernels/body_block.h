@@ -16,7 +16,7 @@ enum {
 
 /* What a lane knows about the keys of a piece (or of several, merged): out / sum would be its attention. */
 typedef struct lane_state {
-    real *out;       /* [value_dim][lanes] */
+    real *out;       /* [value_dim][lanes], of a block of few rows [count][value_dim] */
     real *max, *sum; /* [lanes] */
 } lane_state;
 
@@ -29,8 +29,8 @@ typedef struct query_block {
     int64_t min_to, max_to;              /* ... in max_from <= j < min_to all see everything, from max_to on nothing */
     lane_state now;                      /* of the current piece of keys */
     lane_state total;                    /* of the pieces before it */
-    real *few;                           /* now.out in rows while a piece lasts, [count][value_dim], or NULL: body_few.h */
     int pieces;                          /* how many those are */
+    int few;                             /* a block of few rows: body_few.h */
     int fresh;                           /* nothing of the current piece has been mixed in yet */
 } query_block;
 
@@ -40,7 +40,6 @@ typedef struct workspace {
     word *bits;        /* [KEY_BLOCK / WORD_BITS][BLOCK_LANES]: body_hide.h */
     real *rows;        /* [BLOCK_LANES][widest of KEY_BLOCK, dim, value_dim]: rows on their way into lanes or out */
     real *k, *v;       /* [KEY_BLOCK][dim], [KEY_BLOCK][value_dim]: keys and values of another dtype or layout, converted */
-    real *few;         /* [FEW_ROWS][value_dim]: out of a block of few rows */
     real *raw_q;       /* [dim][BLOCK_LANES]: queries without the scale, for the scores stage */
 } workspace;
 
@@ -137,35 +136,68 @@ KERNEL void rows_to_lanes(real *dst, int64_t lanes, const row_layout *src, int r
     }
 }
 
-/* dst[row][col] = src[col][row] * factor[row]. The + 0 makes every zero +0: a hidden key of weight 0 turns a -0 into +0, and how many such
-   keys a row meets depends on its neighbours. Any NaN becomes the one NaN: which operand's bits x86 passes on is the compiler's choice. */
+/* What leaves the kernel. The + 0 makes every zero +0: a hidden key of weight 0 turns a -0 into +0, and how many such keys a row meets
+   depends on its neighbours. Any NaN becomes the one NaN: which operand's bits x86 passes on is the compiler's choice. */
+INLINE vf finished(vf out, vf factor)
+{
+    vf x = v_fma(out, factor, v_zero());
+    return v_select(v_equal(x, x), x, v_set1((real)NAN));
+}
+
+/* dst[row][col] = src[col][row] * factor[row] */
 KERNEL void lanes_to_rows(real *dst, const attn_rows *to, int64_t heads, int64_t first, const real *src, int64_t lanes, const real *factor,
                           int rows, int64_t cols)
 {
-    for (int row = 0; row < rows; row += VL)
+    for (int row = 0; row < rows; row += VL, src += VL) {
+        const int full = row + VL <= rows;
+        real *at[VL];
+        for (int i = 0; i < VL && row + i < rows; i++)
+            at[i] = dst + row_offset(to, heads, first + row + i);
         for (int64_t col = 0; col < cols; col += VL) {
             vf r[VL];
             UNROLL for (int i = 0; i < VL; i++)
-                r[i] = v_fma(v_load(src + (col + i) * lanes + row), v_load(factor + row), v_zero());
-            UNROLL for (int i = 0; i < VL; i++)
-                r[i] = v_select(v_equal(r[i], r[i]), r[i], v_set1((real)NAN));
+                r[i] = finished(v_load(src + (col + i) * lanes), v_load(factor + row));
             v_transpose(r);
-            UNROLL for (int i = 0; i < VL; i++)
-                if (row + i < rows)
-                    v_store_first(dst + row_offset(to, heads, first + row + i) + col, r[i], (int)least(cols - col, VL));
+            if (full && col + VL <= cols)
+                UNROLL for (int i = 0; i < VL; i++)
+                    v_store(at[i] + col, r[i]);
+            else
+                UNROLL for (int i = 0; i < VL; i++)
+                    if (row + i < rows)
+                        v_store_first(at[i] + col, r[i], (int)least(cols - col, VL));
         }
+    }
+}
+
+/* dst[row][col] = src[row][col] * factor[row], columns a multiple of VL */
+KERNEL void finish_rows(real *dst, const attn_rows *to, int64_t heads, int64_t first, const real *src, const real *factor, int rows,
+                        int64_t cols)
+{
+    for (int row = 0; row < rows; row++, src += cols) {
+        real *at = dst + row_offset(to, heads, first + row);
+        for (int64_t col = 0; col < cols; col += VL)
+            v_store(at + col, finished(v_load(src + col), v_set1(factor[row])));
+    }
+}
+
+/* The rows of the block, to direct rows of which the first is number `first`. */
+INLINE void store_rows(const query_block *b, const attn_rows *to, int64_t heads, int64_t first, const real *factor, int64_t cols)
+{
+    if (b->few)
+        finish_rows(to->data, to, heads, first, b->total.out, factor, b->count, cols);
+    else
+        lanes_to_rows(to->data, to, heads, first, b->total.out, b->lanes, factor, b->count, cols);
 }
 
 /* Writes the rows of the block to the output, whatever its dtype and strides. */
-INLINE void store_output(const attn_sdpa_job *job, const workspace *w, const query_block *b, const real *out, const real *factor)
+INLINE void store_output(const attn_sdpa_job *job, const workspace *w, const query_block *b, const real *factor)
 {
     const int64_t columns = job->value_dim;
     if (is_direct(&job->out, columns)) {
-        lanes_to_rows(job->out.data, &job->out, job->heads, b->first, out, b->lanes, factor, b->count, columns);
+        store_rows(b, &job->out, job->heads, b->first, factor, columns);
         return;
     }
-    attn_rows plain = { .position = columns };
-    lanes_to_rows(w->rows, &plain, 1, 0, out, b->lanes, factor, b->count, columns);
+    store_rows(b, &(attn_rows){ .data = w->rows, .position = columns }, 1, 0, factor, columns);
     for (int row = 0; row < b->count; row++) {
         int64_t at = row_offset(&job->out, job->heads, b->first + row);
         for (int64_t c = 0; c < columns; c++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The values of a block of few rows, as decoding has them: the lanes of mix_values would be mostly empty. The same sums with the roles of
-   the factors swapped, lanes = columns: a product commutes and every sum keeps its order, so the bits are those of mix_values. Until a
-   piece of keys ends, out lies in rows: b->few [row][value_dim]. */
+   the factors swapped, lanes = columns: a product commutes and every sum keeps its order, so the bits are those of mix_values. So
+   out lies in rows: [row][value_dim]. */
 
 enum { FEW_ROWS = 16, FEW_VECS = QUERY_VECS < 3 ? QUERY_VECS : 3 };
 
@@ -21,11 +21,11 @@ INLINE void multiply_few(product m, int64_t rows, int vecs)
 #undef WIDTH
 }
 
-/* few[row][column] += sum over key of v[key][column] * weights[key][row] */
+/* out[row][column] += sum over key of v[key][column] * weights[key][row] */
 KERNEL void mix_few(const query_block *b, const real *weights, const row_layout *v, int64_t value_dim, int n_keys)
 {
     for (int64_t c = 0; c < value_dim; c += FEW_VECS * VL) {
-        real *out = b->few + c;
+        real *out = b->now.out + c;
         multiply_few((product){ .c = out, .c_row = value_dim,
                                 .start = zero_row, .adds = !b->fresh,
                                 .a = weights, .a_row = 1, .a_term = b->lanes,
@@ -40,7 +40,7 @@ KERNEL void mix_few_visible(const query_block *b, const real *weights, const hid
 {
     for (int row = 0; row < b->count; row++)
         for (int64_t c = 0; c < value_dim; c += VL) {
-            real *out = b->few + row * value_dim + c;
+            real *out = b->now.out + row * value_dim + c;
             vf sum = v_zero();
             for (int i = 0; i < n_keys; i++)
                 if (is_seen(h, b->lanes, i, row))
@@ -56,14 +56,20 @@ INLINE void rescale_few(const query_block *b, int64_t lane, vf factor, int64_t v
     v_store(factors, factor);
     for (int64_t row = lane; row < least(lane + VL, b->count); row++)
         for (int64_t c = 0; c < value_dim; c += VL) {
-            real *out = b->few + row * value_dim + c;
+            real *out = b->now.out + row * value_dim + c;
             v_store(out, v_mul(v_load(out), v_set1(factors[row - lane])));
         }
 }
 
-/* The piece has ended: out in lanes. */
-INLINE void few_to_lanes(const query_block *b, int64_t value_dim)
+/* total.out += now.out, both times the factors of their lanes: those from `lane` on. */
+INLINE void merge_few(const query_block *b, int64_t lane, vf total_factor, vf now_factor, int64_t value_dim)
 {
-    row_layout rows = { .data = b->few, .position = value_dim, .heads = 1 };
-    rows_to_lanes(b->now.out, b->lanes, &rows, b->count, value_dim, 1);
+    real of_total[VL], of_now[VL];
+    v_store(of_total, total_factor);
+    v_store(of_now, now_factor);
+    for (int64_t row = lane; row < least(lane + VL, b->count); row++)
+        for (int64_t c = row * value_dim; c < (row + 1) * value_dim; c += VL) {
+            vf total = v_mul(v_load(b->total.out + c), v_set1(of_total[row - lane]));
+            v_store(b->total.out + c, v_fma(v_load(b->now.out + c), v_set1(of_now[row - lane]), total));
+        }
 }

@@ -13,17 +13,20 @@ INLINE void start_piece(query_block *b)
 }
 
 /* total += now, both scaled to the greater max */
-KERNEL void merge_lanes(lane_state total, lane_state now, int64_t lanes, int64_t value_dim)
+KERNEL void merge_lanes(const query_block *block, int64_t value_dim)
 {
-    for (int64_t lane = 0; lane < lanes; lane += VL) {
+    const lane_state total = block->total, now = block->now;
+    for (int64_t lane = 0; lane < block->lanes; lane += VL) {
         vf a = v_load(total.max + lane), b = v_load(now.max + lane), max = v_max(a, b);
         vf a_factor = exp_of_difference(a, max), b_factor = exp_of_difference(b, max);
         v_store(total.max + lane, max);
         v_store(total.sum + lane, v_fma(v_load(now.sum + lane), b_factor, v_mul(v_load(total.sum + lane), a_factor)));
-        for (int64_t c = 0; c < value_dim; c++) {
-            int64_t i = c * lanes + lane;
-            v_store(total.out + i, v_fma(v_load(now.out + i), b_factor, v_mul(v_load(total.out + i), a_factor)));
+        if (block->few) {
+            merge_few(block, lane, a_factor, b_factor, value_dim);
+            continue;
         }
+        for (int64_t i = lane; i < value_dim * block->lanes; i += block->lanes)
+            v_store(total.out + i, v_fma(v_load(now.out + i), b_factor, v_mul(v_load(total.out + i), a_factor)));
     }
 }
 
@@ -32,14 +35,12 @@ INLINE void end_piece(query_block *b, int64_t value_dim)
 {
     if (b->fresh)
         return;
-    if (b->few)
-        few_to_lanes(b, value_dim);
     if (b->pieces++ == 0) {
         lane_state other = b->total;
         b->total = b->now;
         b->now = other;
     } else {
-        merge_lanes(b->total, b->now, b->lanes, value_dim);
+        merge_lanes(b, value_dim);
     }
 }
 
@@ -84,7 +85,7 @@ INLINE void finish_block(query_block *b, const attn_sdpa_job *job, const workspa
     for (int lane = 0; lane < b->count; lane++)
         if (t.sum[lane] == 0 && sees_any(w, b, job, lane))
             factor[lane] = (real)NAN;
-    store_output(job, w, b, t.out, factor);
+    store_output(job, w, b, factor);
     if (job->lse.data)
         for (int lane = 0; lane < b->count; lane++)
             ((real *)job->lse.data)[row_offset(&job->lse, job->heads, b->first + lane)] = (real)attn_log_sum(t.max[lane], t.sum[lane]);
@@ -134,8 +135,7 @@ INLINE int64_t rows_reals(const attn_sdpa_job *job)
 INLINE int64_t raw_q_reals(const attn_sdpa_job *job) { return BLOCK_LANES * round_up(job->dim, VL); }
 INLINE int64_t workspace_bytes(const attn_sdpa_job *job)
 {
-    int64_t reals = 2 * tile_reals() + bits_words() + rows_reals(job) + raw_q_reals(job) + KEY_BLOCK * (job->dim + job->value_dim) +
-                    FEW_ROWS * job->value_dim;
+    int64_t reals = 2 * tile_reals() + bits_words() + rows_reals(job) + raw_q_reals(job) + KEY_BLOCK * (job->dim + job->value_dim);
     return round_up(reals * (int64_t)sizeof(real), 64);
 }
 
@@ -153,7 +153,6 @@ INLINE workspace workspace_at(const attn_sdpa_job *job, void *scratch)
     w.raw_q = w.rows + rows_reals(job);
     w.k = w.raw_q + raw_q_reals(job);
     w.v = w.k + KEY_BLOCK * job->dim;
-    w.few = w.v + KEY_BLOCK * job->value_dim;
     return w;
 }
 
@@ -169,8 +168,7 @@ INLINE int64_t sweep(const attn_sdpa_job *job, const workspace *w, int64_t first
         from = least(from, block[n].min_from);
         to = greatest(to, block[n].max_to);
     }
-    if (has_few_rows(&block[n - 1], job->value_dim))
-        block[n - 1].few = w->few;
+    block[n - 1].few = has_few_rows(&block[n - 1], job->value_dim);
     for (int64_t piece = from / PIECE * PIECE; piece < to; piece += PIECE) {
         attend_piece(block, n, job, w, piece, least(job->n_keys, piece + PIECE));
         for (int i = 0; i < n; i++)
@@ -211,7 +209,7 @@ INLINE query_block only_block(const attn_sdpa_job *job, const workspace *w, void
 {
     query_block b;
     start_block(&b, job, w, 0, job->positions * job->heads, (char *)scratch + workspace_bytes(job));
-    b.few = has_few_rows(&b, job->value_dim) ? w->few : NULL;
+    b.few = has_few_rows(&b, job->value_dim);
     return b;
 }
 
@@ -224,8 +222,6 @@ static void sdpa_piece(const attn_sdpa_job *job, int64_t piece, void *state, voi
     start_piece(&b);
     if (from < b.max_to && to > b.min_from)
         attend_piece(&b, 1, job, &w, from, to);
-    if (b.few && !b.fresh)
-        few_to_lanes(&b, job->value_dim);
     ((piece_state *)state)->is_used = !b.fresh;
 }
 
@@ -234,7 +230,6 @@ static void sdpa_join(const attn_sdpa_job *job, void *states, void *scratch)
     const workspace w = workspace_at(job, scratch);
     query_block b = only_block(job, &w, scratch);
     const lane_state own = b.now;
-    b.few = NULL;
     for (int64_t piece = 0; piece < sdpa_pieces(job); piece++) {
         char *state = (char *)states + piece * sdpa_state(job);
         place_state(&b.now, (real *)(state + STATE_HEAD), b.lanes, job->value_dim);
