@@ -88,7 +88,8 @@ int64_t attn_tensor_count(const attn_tensor *t)
 
 int attn_tensor_fits(const attn_tensor *t)
 {
-    int64_t count = 1, reach = (int64_t)attn_dtype_size(t->dtype), size = reach;
+    const int64_t size = (int64_t)attn_dtype_size(t->dtype);
+    int64_t count = 1, reach = size;
     for (int i = 0; i < t->ndim; i++) {
         if (t->shape[i] < 0)
             return 0;
@@ -97,7 +98,9 @@ int attn_tensor_fits(const attn_tensor *t)
     }
     if (__builtin_mul_overflow(count, size, &count))
         return 0;
-    for (int i = 0; i < t->ndim && !attn_tensor_is_empty(t); i++) {
+    if (attn_tensor_is_empty(t))
+        return 1;
+    for (int i = 0; i < t->ndim; i++) {
         int64_t step;
         if (t->shape[i] < 2)
             continue;
@@ -106,6 +109,22 @@ int attn_tensor_fits(const attn_tensor *t)
             return 0;
     }
     return 1;
+}
+
+/* The bytes from the first to the last element of a view that is not empty: first <= byte < end. */
+typedef struct byte_range {
+    uintptr_t first, end;
+} byte_range;
+
+static byte_range range_of(const attn_tensor *t)
+{
+    const int64_t size = (int64_t)attn_dtype_size(t->dtype);
+    byte_range r = {(uintptr_t)t->data, (uintptr_t)t->data + (uintptr_t)size};
+    for (int i = 0; i < t->ndim; i++) {
+        const int64_t reach = (t->shape[i] - 1) * t->stride[i] * size;
+        *(reach < 0 ? &r.first : &r.end) += (uintptr_t)reach;
+    }
+    return r;
 }
 
 /* The bytes of a view as a lattice: base + sum of index * step, 0 <= index < count, each `size` bytes long; steps positive, descending. */
@@ -152,7 +171,7 @@ int attn_tensor_is_injective(const attn_tensor *t)
     if (attn_tensor_is_empty(t))
         return 1;
     lattice l = lattice_of(t);
-    for (int i = 0; i < l.axes && !attn_tensor_is_empty(t); i++)
+    for (int i = 0; i < l.axes; i++)
         if (l.step[i] < reach_of(&l, i + 1))
             return 0;
     return 1;
@@ -185,9 +204,10 @@ int attn_tensors_disjoint(const attn_tensor *x, const attn_tensor *y)
 {
     if (attn_tensor_is_empty(x) || attn_tensor_is_empty(y))
         return 1;
-    lattice a = lattice_of(x), b = lattice_of(y);
-    if (a.base + (uint64_t)reach_of(&a, 0) <= b.base || b.base + (uint64_t)reach_of(&b, 0) <= a.base)
+    const byte_range p = range_of(x), q = range_of(y);
+    if (p.end <= q.first || q.end <= p.first)
         return 1;
+    const lattice a = lattice_of(x), b = lattice_of(y);
     for (int i = 0; i < a.axes; i++)
         if (apart_modulo(&a, &b, a.step[i]))
             return 1;

@@ -29,9 +29,10 @@ static void take_items(work *w, int thread)
     int64_t item;
     while (!w->cancelled && (item = w->next++) < w->items) {
         w->task(w->user, item, thread);
+        if (!w->ctx->progress)
+            continue;
         int64_t done = ++w->done;
-        if (thread == 0 && w->ctx->progress &&
-            w->ctx->progress(w->ctx->progress_user, share_of_call(w->ctx, (double)done / (double)w->items)))
+        if (thread == 0 && w->ctx->progress(w->ctx->progress_user, share_of_call(w->ctx, (double)done / (double)w->items)))
             w->cancelled = 1;
     }
 }

@@ -127,7 +127,8 @@ static attn_status explain_row(attn_ctx *ctx, const attn_plan *p, attn_row *row,
         return attn_fail(ctx, ATTN_E_ARG,
                          "cell (%lld,%lld,%lld) is outside: there are %lld items, %lld heads and %lld rows, counted from 0", (long long)b,
                          (long long)h, (long long)i, (long long)p->items, (long long)p->heads, (long long)p->rows);
-    attn_sdpa_job j = attn_plan_job(p, b, h / p->group);
+    attn_sdpa_job j;
+    attn_plan_job(&j, p, b, h / p->group);
     double numbers[3];
     narrow_to_row(&j, h % p->group, i);
     attn_status status = bind_rows(ctx, p, &j, row);

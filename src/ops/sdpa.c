@@ -24,7 +24,8 @@ static void run_item(void *user, int64_t index, int thread)
     int64_t chunks = r->is_whole ? 1 : r->chunks, groups = r->plan->kv_heads / r->kv_heads;
     int64_t chunk = index % chunks, group = index / chunks % groups, item = index / chunks / groups;
     for (int64_t head = group * r->kv_heads; head < (group + 1) * r->kv_heads; head++) {
-        attn_sdpa_job job = attn_plan_job(r->plan, item, head);
+        attn_sdpa_job job;
+        attn_plan_job(&job, r->plan, item, head);
         int64_t rows = job.positions * job.heads, first = r->is_whole ? 0 : chunk * r->chunk_rows;
         int64_t end = r->is_whole || first + r->chunk_rows > rows ? rows : first + r->chunk_rows;
         if (first < end)
@@ -37,7 +38,8 @@ static void run_piece(void *user, int64_t index, int thread)
 {
     const sdpa_run *r = user;
     int64_t group = index / r->pieces;
-    attn_sdpa_job job = attn_plan_job(r->plan, group / r->plan->kv_heads, group % r->plan->kv_heads);
+    attn_sdpa_job job;
+    attn_plan_job(&job, r->plan, group / r->plan->kv_heads, group % r->plan->kv_heads);
     r->kernels->sdpa_piece(&job, index % r->pieces, r->states + index * r->state_part, r->scratch + thread * r->scratch_part);
 }
 
@@ -105,7 +107,8 @@ static attn_status run_pieces(attn_ctx *ctx, sdpa_run *r, const attn_sdpa_job *f
     r->states = r->scratch + r->scratch_part * threads;
     status = status ? status : attn_parallel(ctx, threads, groups * r->pieces, run_piece, r);
     for (int64_t group = 0; group < groups && status == ATTN_OK; group++) {
-        attn_sdpa_job job = attn_plan_job(r->plan, group / r->plan->kv_heads, group % r->plan->kv_heads);
+        attn_sdpa_job job;
+        attn_plan_job(&job, r->plan, group / r->plan->kv_heads, group % r->plan->kv_heads);
         r->kernels->sdpa_join(&job, r->states + group * r->pieces * r->state_part, r->scratch);
     }
     return status;
@@ -125,7 +128,8 @@ static attn_status run_plan(attn_ctx *ctx, const attn_plan *p)
         r.kv_heads = p->kv_heads;
     r.is_whole = p->mass.data != NULL;
     int64_t items = p->items * (p->kv_heads / r.kv_heads) * (r.is_whole ? 1 : r.chunks);
-    attn_sdpa_job job = attn_plan_job(p, 0, 0);
+    attn_sdpa_job job;
+    attn_plan_job(&job, p, 0, 0);
     r.scratch_part = (r.kernels->sdpa_scratch(&job) + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
     if (cuts_keys(&r, &job, threads))
         return run_pieces(ctx, &r, &job, threads);

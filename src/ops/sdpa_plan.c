@@ -192,61 +192,63 @@ attn_status attn_plan_make(attn_ctx *ctx, attn_plan *p, const attn_tensor *out, 
     return status ? status : check_overlap(ctx, p, out, q, k, v);
 }
 
-/* The rows of a view that belong to one KV head of one item: columns run along COLUMN. */
-static attn_rows rows_of(const attn_view *v, int64_t item, int64_t head, int64_t row)
+/* The rows of a view, if present, that belong to one KV head of one item: columns run along COLUMN. */
+static void find_rows(attn_rows *rows, const attn_view *v, int64_t item, int64_t head, int64_t row)
 {
-    attn_rows r = {.data = v->data, .dtype = v->dtype, .position = v->stride[ROW], .head = v->stride[HEAD], .column = v->stride[COLUMN]};
-    if (r.data)
-        r.data =
-            (char *)r.data + (item * v->stride[ITEM] + head * v->stride[HEAD] + row * v->stride[ROW]) * (int64_t)attn_dtype_size(v->dtype);
-    return r;
+    if (!v->data)
+        return;
+    const int64_t at = item * v->stride[ITEM] + head * v->stride[HEAD] + row * v->stride[ROW];
+    *rows = (attn_rows){.data = (char *)v->data + at * (int64_t)attn_dtype_size(v->dtype),
+                        .dtype = v->dtype,
+                        .position = v->stride[ROW],
+                        .head = v->stride[HEAD],
+                        .column = v->stride[COLUMN]};
 }
 
-attn_sdpa_job attn_plan_job(const attn_plan *p, int64_t item, int64_t kv_head)
+void attn_plan_job(attn_sdpa_job *j, const attn_plan *p, int64_t item, int64_t kv_head)
 {
     const attn_sdpa_opts *o = &p->opts;
     const attn_item at = attn_plan_item(p, item);
     const int64_t head = kv_head * p->group, entry = p->is_packed ? 0 : item, row = at.first_row;
-    attn_sdpa_job j = {.heads = p->group,
-                       .positions = at.rows,
-                       .n_keys = at.keys,
-                       .dim = p->dim,
-                       .value_dim = p->value_dim,
-                       .scale = p->scale,
-                       .softcap = o->softcap,
-                       .offset = at.offset,
-                       .left = p->left,
-                       .right = p->right,
-                       .kv_len = at.kv_len,
-                       .q_len = at.q_len,
-                       .keep_drops = (o->flags & ATTN_MASK_DROP) != 0,
-                       .slopes = p->slopes ? p->slopes + (p->slopes_per_item ? item * p->heads : 0) + head : NULL,
-                       .sinks = p->sinks ? p->sinks + head : NULL,
-                       .drops_out = o->dropout > 0,
-                       .dropout = o->dropout,
-                       .seed = o->seed,
-                       .drop_batch = o->first_batch + item,
-                       .drop_head = o->first_head + head,
-                       .drop_row = o->first_row,
-                       .average = o->flags & ATTN_AVERAGE ? 1.0 / (double)(p->heads ? p->heads : 1) : 0};
-    j.q = rows_of(&p->q, entry, head, row);
-    j.k = rows_of(&p->k, entry, kv_head, at.first_key);
-    j.v = rows_of(&p->v, entry, kv_head, at.first_key);
-    j.out = rows_of(&p->out, entry, head, row);
-    j.keep = rows_of(&p->keep, entry, head, row);
+    *j = (attn_sdpa_job){.heads = p->group,
+                         .positions = at.rows,
+                         .n_keys = at.keys,
+                         .dim = p->dim,
+                         .value_dim = p->value_dim,
+                         .scale = p->scale,
+                         .softcap = o->softcap,
+                         .offset = at.offset,
+                         .left = p->left,
+                         .right = p->right,
+                         .kv_len = at.kv_len,
+                         .q_len = at.q_len,
+                         .keep_drops = (o->flags & ATTN_MASK_DROP) != 0,
+                         .slopes = p->slopes ? p->slopes + (p->slopes_per_item ? item * p->heads : 0) + head : NULL,
+                         .sinks = p->sinks ? p->sinks + head : NULL,
+                         .drops_out = o->dropout > 0,
+                         .dropout = o->dropout,
+                         .seed = o->seed,
+                         .drop_batch = o->first_batch + item,
+                         .drop_head = o->first_head + head,
+                         .drop_row = o->first_row,
+                         .average = o->flags & ATTN_AVERAGE ? 1.0 / (double)(p->heads ? p->heads : 1) : 0};
+    find_rows(&j->q, &p->q, entry, head, row);
+    find_rows(&j->k, &p->k, entry, kv_head, at.first_key);
+    find_rows(&j->v, &p->v, entry, kv_head, at.first_key);
+    find_rows(&j->out, &p->out, entry, head, row);
+    find_rows(&j->keep, &p->keep, entry, head, row);
     for (int i = 0; i < ATTN_MAX_ADDED; i++)
-        j.added[i] = rows_of(&p->added[i], entry, head, row);
-    j.dropout_keep = rows_of(&p->dropout_keep, entry, head, row);
-    j.lse = rows_of(&p->lse, entry, head, row);
-    j.row_max = rows_of(&p->row_max, entry, head, row);
-    j.entropy = rows_of(&p->entropy, entry, head, row);
-    j.scores = rows_of(&p->scores, entry, head, row);
-    j.scaled = rows_of(&p->scaled, entry, head, row);
-    j.capped = rows_of(&p->capped, entry, head, row);
-    j.masked = rows_of(&p->masked, entry, head, row);
-    j.weights = rows_of(&p->weights, entry, head, row);
-    j.mass = rows_of(&p->mass, entry, head, 0);
-    if (j.mass.data)
-        j.mass.data = (char *)j.mass.data + at.first_key * j.mass.column * (int64_t)attn_dtype_size(j.mass.dtype);
-    return j;
+        find_rows(&j->added[i], &p->added[i], entry, head, row);
+    find_rows(&j->dropout_keep, &p->dropout_keep, entry, head, row);
+    find_rows(&j->lse, &p->lse, entry, head, row);
+    find_rows(&j->row_max, &p->row_max, entry, head, row);
+    find_rows(&j->entropy, &p->entropy, entry, head, row);
+    find_rows(&j->scores, &p->scores, entry, head, row);
+    find_rows(&j->scaled, &p->scaled, entry, head, row);
+    find_rows(&j->capped, &p->capped, entry, head, row);
+    find_rows(&j->masked, &p->masked, entry, head, row);
+    find_rows(&j->weights, &p->weights, entry, head, row);
+    find_rows(&j->mass, &p->mass, entry, head, 0);
+    if (j->mass.data)
+        j->mass.data = (char *)j->mass.data + at.first_key * j->mass.column * (int64_t)attn_dtype_size(j->mass.dtype);
 }

@@ -39,7 +39,7 @@ attn_status attn_plan_make(attn_ctx *ctx, attn_plan *p, const attn_tensor *out, 
                            const attn_tensor *v, const attn_sdpa_opts *opts);
 
 /* The kernel's job for the query heads of one KV head of one item. */
-attn_sdpa_job attn_plan_job(const attn_plan *p, int64_t item, int64_t kv_head);
+void attn_plan_job(attn_sdpa_job *j, const attn_plan *p, int64_t item, int64_t kv_head);
 
 /* Position of row 0 of an item; its valid keys and rows; where its rows and keys begin (packed input), and how many there are. */
 typedef struct attn_item {
