@@ -40,7 +40,8 @@ KERNEL int values_finite(const row_layout *v, int64_t value_dim, int n_keys)
     vf zero = v_zero();
     for (int i = 0; i < n_keys; i++)
         for (int64_t c = 0; c < value_dim; c += VL) {
-            vf x = v_load_first(v->data + i * v->position + c, (int)least(value_dim - c, VL));
+            const real *at = v->data + i * v->position + c;
+            vf x = c + VL <= value_dim ? v_load(at) : v_load_first(at, (int)(value_dim - c));
             zero = v_add(zero, v_sub(x, x));
         }
     return v_sum(zero) == 0;

@@ -8,7 +8,9 @@
 #include "overlap.h"
 #include <string.h>
 
-enum { MOST_ROWS = 96 }; /* rows that are projected at a time: they stay in L2 while the weights pass by */
+/* Multiply-adds below which a projection stays on one thread: a tenth of a millisecond. */
+#define SMALL_WORK 5e6
+enum { MOST_ROWS = 128 }; /* rows that are projected at a time: they stay in L2 while the weights pass by */
 
 /* A batch of rows [items][rows][columns] of any float dtype and strides. */
 typedef struct row_batch {
@@ -131,8 +133,9 @@ static attn_status project(attn_ctx *ctx, const attn_mha_weights *w, const attn_
     const attn_dtype real = w->is_f64 ? ATTN_F64 : ATTN_F32;
     const int64_t rows = from.items * from.rows;
     projection p = {.kernels = w->is_f64 ? ctx->isa->f64 : ctx->isa->f32, .w = m, .from = from, .to = to, .real = real};
-    double flops = 2.0 * (double)rows * (double)m->terms * (double)m->columns;
-    int threads = flops < 1e6 ? 1 : (int)ctx->threads;
+    /* Few rows take as long as reading the weights: as 4 rows. */
+    const double work = (double)m->terms * (double)m->columns * (double)(rows < 4 ? 4 : rows);
+    int threads = work < SMALL_WORK ? 1 : (int)ctx->threads;
     ctx->info.threads = 1;
     if (rows == 0 || m->columns == 0)
         return ATTN_OK;

@@ -380,6 +380,7 @@ static double *magnitudes(pool *m, const double *x, const double *error, int64_t
 estimate linear_estimate(pool *m, attn_dtype real, const estimate *a, const double *w, const double *bias, int64_t columns) {
     const arithmetic *x = arithmetic_of(real);
     const int64_t rows = a->rows, terms = a->columns;
+    const double roundings = (double)((terms < 64 ? terms : 64) + (terms + 63) / 64 + 2);
     const double *a_most = magnitudes(m, a->value, a->error, rows * terms), *w_size = magnitudes(m, w, NULL, terms * columns);
     const estimate e = new_estimate(m, rows, columns), size = new_estimate(m, rows, columns);
     ref_linear(e.value, a->value, w, bias, rows, terms, columns);
@@ -387,7 +388,8 @@ estimate linear_estimate(pool *m, attn_dtype real, const estimate *a, const doub
     ref_linear(e.error, a->error, w_size, NULL, rows, terms, columns);
     for (int64_t n = 0; n < rows * columns; n++) {
         const bool overflows = !(2 * size.value[n] < x->most);
-        e.error[n] = overflows ? (double)INFINITY : x->slack * (e.error[n] + (double)(terms + 2) * (x->u * size.value[n] + x->tiny));
+        const double own = roundings * x->u * size.value[n] + (double)(terms + 2) * x->tiny;
+        e.error[n] = overflows ? (double)INFINITY : x->slack * (e.error[n] + own);
     }
     return e;
 }
