@@ -171,10 +171,40 @@ static void info_tells_what_ran(void **state) {
     pool_free(&p.memory);
 }
 
+/* Few rows of a wide projection are cut into parts of columns, the last of which is not full; many into parts of rows. */
+static void projections_in_parts(void **state) {
+    (void)state;
+    static const int64_t rows[] = {1, 3, 300};
+    const int64_t width = 1300;
+    pool memory = {0};
+    rng r = rng_of(test_seed(), 2);
+    const attn_tensor w = TENSOR(&memory, ATTN_F32, width, width), b = TENSOR(&memory, ATTN_F32, width);
+    const attn_mha_desc desc = {.heads = 4, .w_q = &w, .w_k = &w, .w_v = &w, .w_o = &w, .b_q = &b, .b_o = &b};
+    fill_normal(&w, &r, 0.03);
+    fill_normal(&b, &r, 1);
+    for (int n = 0; n < 6; n++) {
+        const attn_tensor x = TENSOR(&memory, ATTN_F32, rows[n / 2], width);
+        attn_tensor want = TENSOR(&memory, n % 2 ? ATTN_F16 : ATTN_F32, rows[n / 2], width);
+        fill_normal(&x, &r, 1);
+        for (uint32_t threads = 1; threads <= 3; threads++) {
+            attn_tensor got = TENSOR(&memory, want.dtype, rows[n / 2], width);
+            attn_ctx *ctx = new_ctx(NULL, threads);
+            attn_mha_weights *weights = NULL;
+            assert_ok(ctx, attn_mha_prepare(ctx, &weights, &desc));
+            assert_ok(ctx, attn_mha(ctx, threads == 1 ? &want : &got, weights, &x, NULL, NULL, NULL));
+            assert_true(threads == 1 || same_bits("attn_mha", &want, &got));
+            attn_mha_weights_destroy(weights);
+            attn_ctx_destroy(ctx);
+        }
+    }
+    pool_free(&memory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contexts_are_independent), cmocka_unit_test(inside_a_parallel_region), cmocka_unit_test(fork_after_use),
         cmocka_unit_test(progress_and_cancel),      cmocka_unit_test(info_tells_what_ran),
+        cmocka_unit_test(projections_in_parts),
     };
     return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
 }
