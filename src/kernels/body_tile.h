@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one register tile of the library. Scores, the mix of values and the linear layer are all this product:
+/* The register tile of attention. Scores and the mix of values are both this product:
        C[r][lane] = start[lane] + sum over t of A[r][t] * B[t][lane]      (C[r][lane] += ... if it adds)
    A is read as scalars, B and C as vectors. The sum runs over t in order, so a row's bits depend on nothing else. */
 
