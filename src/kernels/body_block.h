@@ -7,7 +7,7 @@ enum {
     PIECE = 8 * KEY_BLOCK,    /* keys with a max, sum and out of their own; counted from key 0 of the sequence */
     BLOCK_LANES = QUERY_VECS * VL,
     MAX_BLOCKS = BLOCK_LANES < 512 ? 512 / BLOCK_LANES : 1,
-    L2_BYTES = 512 << 10,     /* what surely stays in L2: half of the usual 1 MiB */
+    L2_BYTES = 512 << 10,     /* K and V that L2 holds, on the CPUs at hand */
     SWEEP_ROWS = MAX_BLOCKS * BLOCK_LANES, /* rows that pass over a key block before it leaves the cache: 4-6 % when L3 is busy */
 };
 #define LOG2E ((real)1.4426950408889634)

@@ -133,8 +133,8 @@ KERNEL void make_bias(const workspace *w, const query_block *b, const attn_sdpa_
         attn_rows from_key = job->added[0];
         from_key.data = (char *)from_key.data + key * from_key.column * attn_float_size(from_key.dtype);
         rows = as_reals(&from_key, job->heads, b->first, b->count, n_keys, w->rows);
-        for (int lane = 0; lane < b->count; lane++)
-            for (int i = 0; i < n_keys; i += LINE)
+        for (int lane = 0; lane < b->count && rows.data != w->rows; lane++)
+            for (int i = 0; i < n_keys; i += LINE) /* for the next key block */
                 v_prefetch(layout_row(&rows, lane) + n_keys + i);
     } else {
         for (int lane = 0; lane < b->count; lane++)

@@ -5,8 +5,8 @@
 
 enum {
     PANEL = GEMM_VECS * VL,
-    /* Against one chain: attn_mha has 0.4 of the error (10 rows of 512; chains of 256: 0.7), in 1 to 3 % more time on a core of its own, in
-       up to a fifth more where 10 rows share the core with another thread (chains of 256: 2 to 7 %). */
+    /* Against one chain: attn_mha has 0.4 of the error (10 rows of 512; chains of 256: 0.7), in the same time within 2 % on a core of its
+       own, in up to a quarter more where 10 rows share the core with another thread (chains of 256: 2 to 7 %). */
     CHAIN = 64,
     HIGHEST = GEMM_REGS / GEMM_VECS, /* rows of the highest tile of one panel */
     ASKING_TILES = 4, /* from so many tiles on, asking memory for the next panel pays: up to 8 % where the weights are not in L2 */

@@ -91,7 +91,7 @@ INLINE void finish_block(query_block *b, const attn_sdpa_job *job, const workspa
             ((real *)job->lse.data)[row_offset(&job->lse, job->heads, b->first + lane)] = (real)attn_log_sum(t.max[lane], t.sum[lane]);
 }
 
-/* Must memory be asked for the next key block? In L2 asking costs a block of few rows up to 10 %. */
+/* Must memory be asked for the next key block? Where K and V are in L2 anyway, asking only costs. */
 INLINE int waits_for_memory(const query_block *b, const attn_sdpa_job *job)
 {
     return b->lanes <= FEW_ROWS && job->n_keys * (job->dim + job->value_dim) * attn_float_size(job->k.dtype) > L2_BYTES;
@@ -168,6 +168,7 @@ INLINE int64_t sweep(const attn_sdpa_job *job, const workspace *w, int64_t first
         from = least(from, block[n].min_from);
         to = greatest(to, block[n].max_to);
     }
+    /* Only the last block may be narrower than the others. */
     block[n - 1].few = has_few_rows(&block[n - 1], job->value_dim);
     for (int64_t piece = from / PIECE * PIECE; piece < to; piece += PIECE) {
         attend_piece(block, n, job, w, piece, least(job->n_keys, piece + PIECE));
@@ -192,17 +193,15 @@ static void sdpa_rows(const attn_sdpa_job *job, int64_t first, int64_t end, void
 
 /* ---- few rows, cut along the keys ---- */
 
-/* What a piece leaves: a lane_state, and whether any row saw any of its keys. */
-typedef struct piece_state {
-    int64_t is_used;
-} piece_state;
-enum { STATE_HEAD = 64 }; /* bytes of a piece_state, so that the reals after it stay aligned */
+/* What a piece leaves: an int that says whether any row saw any of its keys, and a lane_state. */
+enum { STATE_HEAD = 64 }; /* bytes before the lane_state, which keep it aligned */
 
 static int64_t sdpa_block(void) { return BLOCK_LANES; }
 static int64_t sdpa_pieces(const attn_sdpa_job *job) { return (job->n_keys + PIECE - 1) / PIECE; }
 static int64_t sdpa_state(const attn_sdpa_job *job)
 {
-    return round_up(STATE_HEAD + (round_up(job->value_dim, VL) + 2) * BLOCK_LANES * (int64_t)sizeof(real), 64);
+    const int64_t lanes = round_up(job->positions * job->heads, VL);
+    return round_up(STATE_HEAD + (round_up(job->value_dim, VL) + 2) * lanes * (int64_t)sizeof(real), 64);
 }
 
 INLINE query_block only_block(const attn_sdpa_job *job, const workspace *w, void *scratch)
@@ -222,7 +221,7 @@ static void sdpa_piece(const attn_sdpa_job *job, int64_t piece, void *state, voi
     start_piece(&b);
     if (from < b.max_to && to > b.min_from)
         attend_piece(&b, 1, job, &w, from, to);
-    ((piece_state *)state)->is_used = !b.fresh;
+    *(int *)state = !b.fresh;
 }
 
 static void sdpa_join(const attn_sdpa_job *job, void *states, void *scratch)
@@ -233,7 +232,7 @@ static void sdpa_join(const attn_sdpa_job *job, void *states, void *scratch)
     for (int64_t piece = 0; piece < sdpa_pieces(job); piece++) {
         char *state = (char *)states + piece * sdpa_state(job);
         place_state(&b.now, (real *)(state + STATE_HEAD), b.lanes, job->value_dim);
-        b.fresh = !((piece_state *)state)->is_used;
+        b.fresh = !*(const int *)(const void *)state;
         end_piece(&b, job->value_dim);
     }
     b.now = own;

@@ -3,6 +3,7 @@
 #include "sdpa_plan.h"
 
 #include "../core/threads.h"
+#include <stdatomic.h>
 
 typedef struct sdpa_run {
     const attn_plan *plan;
@@ -14,6 +15,7 @@ typedef struct sdpa_run {
     int is_whole;               /* an item of work runs all chunks in their order */
     int64_t pieces, state_part; /* of the keys of a KV head, where they are cut instead of the rows; bytes of the state of each */
     char *states;
+    _Atomic int64_t *missing; /* pieces of each KV head that are not computed yet */
 } sdpa_run;
 
 /* One item of work: a chunk of the rows of a KV head; or more, where sums over rows (mass) or heads (average) must have one order. */
@@ -33,14 +35,17 @@ static void run_item(void *user, int64_t index, int thread)
     }
 }
 
-/* One piece of the keys of a KV head, for all its rows. */
+/* One piece of the keys of a KV head, for all its rows. The last one joins them. */
 static void run_piece(void *user, int64_t index, int thread)
 {
     const sdpa_run *r = user;
     int64_t group = index / r->pieces;
     attn_sdpa_job job;
     attn_plan_job(&job, r->plan, group / r->plan->kv_heads, group % r->plan->kv_heads);
-    r->kernels->sdpa_piece(&job, index % r->pieces, r->states + index * r->state_part, r->scratch + thread * r->scratch_part);
+    char *scratch = r->scratch + thread * r->scratch_part;
+    r->kernels->sdpa_piece(&job, index % r->pieces, r->states + index * r->state_part, scratch);
+    if (--r->missing[group] == 0)
+        r->kernels->sdpa_join(&job, r->states + group * r->pieces * r->state_part, scratch);
 }
 
 static void zero_view(const attn_view *v, const int64_t size[AXES])
@@ -102,16 +107,16 @@ static attn_status run_pieces(attn_ctx *ctx, sdpa_run *r, const attn_sdpa_job *f
     r->pieces = r->kernels->sdpa_pieces(first);
     r->state_part = r->kernels->sdpa_state(first);
     threads = groups * r->pieces < threads ? (int)(groups * r->pieces) : threads;
-    attn_status status = attn_reserve(ctx, &ctx->scratch, r->scratch_part * threads + r->state_part * r->pieces * groups);
+    const int64_t scratch = r->scratch_part * threads, states = r->state_part * r->pieces * groups;
+    attn_status status = attn_reserve(ctx, &ctx->scratch, scratch + states + groups * (int64_t)sizeof *r->missing);
+    if (status != ATTN_OK)
+        return status;
     r->scratch = ctx->scratch.data;
-    r->states = r->scratch + r->scratch_part * threads;
-    status = status ? status : attn_parallel(ctx, threads, groups * r->pieces, run_piece, r);
-    for (int64_t group = 0; group < groups && status == ATTN_OK; group++) {
-        attn_sdpa_job job;
-        attn_plan_job(&job, r->plan, group / r->plan->kv_heads, group % r->plan->kv_heads);
-        r->kernels->sdpa_join(&job, r->states + group * r->pieces * r->state_part, r->scratch);
-    }
-    return status;
+    r->states = r->scratch + scratch;
+    r->missing = (_Atomic int64_t *)(void *)(r->states + states);
+    for (int64_t group = 0; group < groups; group++)
+        atomic_init(&r->missing[group], r->pieces);
+    return attn_parallel(ctx, threads, groups * r->pieces, run_piece, r);
 }
 
 static attn_status run_plan(attn_ctx *ctx, const attn_plan *p)

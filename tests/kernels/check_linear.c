@@ -129,41 +129,40 @@ static void check_linear(const linear_case *x)
         }
 }
 
-/* The rows [first, first + rows) alone have the same bits. */
+/* The part, computed alone into a c of its own, has the bits that it has in the whole. */
+static void compare_part(linear_case *part, const attn_tensor *in_whole, const char *what, int64_t first)
+{
+    part->job.c = part->c->rows.data;
+    part->job.c_stride = part->c->rows.position;
+    if (!call_kernel(part->h, run_linear, part))
+        return;
+    const attn_tensor c = tensor_of_array(part->c);
+    if (!same_bits("linear", in_whole, &c))
+        complain(part->h, "the %s from %lld on alone have other bits", what, (long long)first);
+}
+
+/* The rows [first, first + rows) alone. */
 static void check_part(linear_case *x, int64_t first, int64_t rows)
 {
-    const attn_tensor whole = tensor_of_array(x->c);
-    const attn_tensor part_of_whole = slice(whole, 2, first, first + rows);
+    const attn_tensor in_whole = slice(tensor_of_array(x->c), 2, first, first + rows);
     linear_case part = *x;
     part.c = new_output(x->h, "c of a part", rows, x->job.columns);
     part.job.rows = rows;
     part.job.a = (const char *)x->job.a + first * x->job.a_stride * (int64_t)attn_dtype_size(x->h->real);
-    part.job.c = part.c->rows.data;
-    part.job.c_stride = part.c->rows.position;
-    if (!call_kernel(x->h, run_linear, &part))
-        return;
-    const attn_tensor c = tensor_of_array(part.c);
-    if (!same_bits("linear", &part_of_whole, &c))
-        complain(x->h, "rows %lld to %lld alone have other bits", (long long)first, (long long)(first + rows));
+    compare_part(&part, &in_whole, "rows", first);
 }
 
-/* The columns from a multiple of ATTN_LINEAR_COLUMNS on alone have the same bits. */
+/* The columns from a multiple of ATTN_LINEAR_COLUMNS on alone. */
 static void check_columns(linear_case *x, int64_t first)
 {
     const int64_t size = (int64_t)attn_dtype_size(x->h->real);
-    const attn_tensor part_of_whole = slice(tensor_of_array(x->c), 3, first, x->job.columns);
+    const attn_tensor in_whole = slice(tensor_of_array(x->c), 3, first, x->job.columns);
     linear_case part = *x;
     part.c = new_output(x->h, "c of some columns", x->job.rows, x->job.columns - first);
     part.job.columns -= first;
     part.job.packed = (const char *)x->job.packed + first * x->job.terms * size;
     part.job.bias = x->job.bias ? (const char *)x->job.bias + first * size : NULL;
-    part.job.c = part.c->rows.data;
-    part.job.c_stride = part.c->rows.position;
-    if (!call_kernel(x->h, run_linear, &part))
-        return;
-    const attn_tensor c = tensor_of_array(part.c);
-    if (!same_bits("linear", &part_of_whole, &c))
-        complain(x->h, "the columns from %lld on alone have other bits", (long long)first);
+    compare_part(&part, &in_whole, "columns", first);
 }
 
 void test_linear(harness *h)
