@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which data each mistake can be seen on: the features that a problem needs, and seeded problems that have them."""
+import numpy as np
+
+import plant_mha
+
+# id or id:variant -> what kind of mistake (two of a kind cannot be made at once), and sets of features, one of which a problem must have.
+SDPA = {
+    "k-not-transposed": ("scores", ["width=keys"]),
+    "qk-swapped": ("scores", ["square"]),
+    "v-as-k": ("scores", ["same-width"]),
+    "k-as-v": ("values", ["same-width"]),
+    "softmax-over-columns": ("softmax", ["", "causal square"]),
+    "softmax-over-all-cells": ("softmax", ["", "causal square"]),
+    "softmax-over-heads": ("softmax", [""]),
+    "no-softmax": ("softmax", [""]),
+    "no-scale": ("scale", ["", "causal"]),
+    "scale-d_k": ("scale", ["", "mask"]),
+    "scale-sqrt-d_model": ("scale", ["", "gqa"]),
+    "scale-multiplied": ("scale", [""]),
+    "scale-twice": ("scale", ["", "causal"]),
+    "mask-ignored": ("mask", ["mask", "bias", "padding"]),
+    "mask-flipped": ("mask", ["mask", "padding"]),
+    "mask-added-after-softmax": ("mask", ["mask", "bias"]),
+    "mask-added-after-softmax:-1e9": ("mask", ["mask"]),
+    "mask-multiplied": ("mask", ["mask", "bias"]),
+    "weights-not-renormalised": ("mask", ["mask", "causal", "kv_len"]),
+    "mask-on-queries": ("mask", ["kv_len square", "padding square"]),
+    "length-ignored": ("mask", ["kv_len"]),
+    "mask-finite-1e4": ("empty", ["mask empty"]),
+    "mask-finite-1e9": ("empty", ["mask empty"]),
+    "mask-finite-min": ("empty", ["mask empty"]),
+    "masked-rows-nan": ("empty", ["mask empty", "causal tall"]),
+    "masked-rows-mean": ("empty", ["mask empty", "causal tall"]),
+    "causal-other-align": ("causal", ["causal oblong"]),
+    "causal-off-by-one": ("causal", ["causal", "causal square"]),
+    "causal-strict": ("causal", ["causal", "causal square"]),
+    "causal-reversed": ("causal", ["causal", "causal square"]),
+    "causal-ignored": ("causal", ["causal", "causal square"]),
+    "window-left-minus-one": ("window", ["window", "window causal"]),
+    "window-left-plus-one": ("window", ["window", "window causal"]),
+    "window-right-minus-one": ("window", ["window"]),
+    "window-right-plus-one": ("window", ["window"]),
+    "window-ignored": ("window", ["window", "window causal"]),
+    "softcap-after-mask": ("softcap", ["softcap causal", "softcap mask", "softcap bias"]),
+    "no-softcap": ("softcap", ["softcap", "softcap causal"]),
+    "gqa-tiled": ("heads", ["gqa"]),
+    "kv-not-shared": ("heads", ["gqa"]),
+    "kv-first-head": ("heads", ["gqa"]),
+    "sink-as-zero-logit": ("sink", ["sinks", "sinks causal"]),
+    "sink-ignored": ("sink", ["sinks", "sinks mask"]),
+    "alibi-wrong-heads": ("alibi", ["alibi odd"]),
+    "alibi-wrong-heads:next-power": ("alibi", ["alibi odd"]),
+    "alibi-wrong-heads:kv-heads": ("alibi", ["alibi gqa"]),
+    "alibi-sign-flipped": ("alibi", ["alibi", "alibi causal"]),
+    "alibi-ignored": ("alibi", ["alibi", "alibi causal"]),
+    "computed-f16": ("precision", ["large"]),
+    "computed-bf16": ("precision", ["large"]),
+    "f16-accumulators": ("precision", ["large"]),
+    "layout-blhd": ("layout", [""]),
+    "layout-blhd:output-too": ("layout", [""]),
+    "output-not-transposed": ("layout", [""]),
+}
+MHA = {
+    "heads-reshape-only": ("split", [""]),
+    "concat-reshape-only": ("concat", [""]),
+    "concat-interleaved": ("concat", [""]),
+    "concat-reversed": ("concat", [""]),
+    "w_qk-swapped": ("w", ["no-bias"]),
+    "w_qv-swapped": ("w", ["no-bias"]),
+    "w_kv-swapped": ("w", ["no-bias"]),
+    "w_qkv-rotated": ("w", ["no-bias"]),
+    "w_qkv-rotated-back": ("w", ["no-bias"]),
+    "w_qk-swapped:with-biases": ("w", [""]),
+    "w_qv-swapped:with-biases": ("w", [""]),
+    "w_kv-swapped:with-biases": ("w", [""]),
+    "w_q-transposed": ("w", ["w-square"]),
+    "w_k-transposed": ("w", ["w-square"]),
+    "w_v-transposed": ("w", ["w-square"]),
+    "w_o-transposed": ("w_o", ["w-square"]),
+    "b_q-missing": ("b_q", [""]),
+    "b_k-missing": ("b_k", ["softcap", "sinks"]),  # else a row's scores are off by one number, which softmax forgets
+    "b_v-missing": ("b_v", [""]),
+    "b_o-missing": ("b_o", [""]),
+    "w_o-missing": ("w_o", ["w-square"]),
+}
+EVERY = {**SDPA, **MHA}
+# Mistakes of these two kinds have no one meaning together: a sink in a softmax over columns, a bias that is missing from no projection.
+STRANGERS = [{"softmax", "sink"}, {"mask", "empty"}, {"empty", "sink"}, {"w_o", "b_o"}]
+HIDING = {"mask", "padding", "causal", "window", "kv_len", "empty"}
+
+
+def applicable(p, name):
+    """Can the mistake be made on this problem at all, and does it say there what it says?"""
+    has, q, k, v = p["features"], p["shape"]["Lq"], p["shape"]["Lk"], p["shape"]
+    plain = name.partition(":")[0]
+    fits = {"k-not-transposed": v["d"] == k, "qk-swapped": q == k, "v-as-k": v["d"] == v["d_v"], "k-as-v": v["d"] == v["d_v"],
+            "mask-on-queries": q == k and has & {"kv_len", "padding"}, "causal-other-align": "causal" in has and q != k,
+            "length-ignored": "kv_len" in has, "weights-not-renormalised": has & HIDING, "mask-flipped": "mask" in p,
+            "mask-added-after-softmax:-1e9": "mask" in p, "no-softmax": not has & HIDING, "softmax-over-heads": not has & HIDING,
+            "alibi-wrong-heads:kv-heads": "alibi" in p and v["H"] != v["Hkv"], "w_o-missing": "w-square" in has}
+    if name in MHA and "x" not in p:
+        return False
+    if name in fits:
+        return bool(fits[name])
+    if plain in ("mask-ignored", "mask-added-after-softmax", "mask-multiplied"):
+        return "mask" in p or "bias" in p
+    if plain.endswith("-transposed") and plain.startswith("w_"):
+        return "w-square" in has
+    if plain.startswith("w_"):
+        return v["H"] == v["Hkv"]
+    if plain.startswith("gqa") or plain.startswith("kv-"):
+        return v["H"] != v["Hkv"]
+    first = {"window": "window", "softcap": "softcap", "no-softcap": "softcap", "sink": "sinks", "alibi": "alibi", "causal": "causal"}
+    for start, option in first.items():
+        if plain.startswith(start):
+            return option in p
+    return True
+
+
+def sizes(rng, has):
+    """B, H, Hkv, Lq, Lk, d, d_v"""
+    pick = lambda low, high: int(rng.integers(low, high + 1))  # noqa: E731
+    n = {"B": pick(1, 2), "H": pick(2, 4), "Lq": pick(4, 9), "d": pick(2, 9), "d_v": pick(2, 9)}
+    n["H"] = int(rng.choice([3, 5, 6])) if "odd" in has else n["H"]
+    n["Hkv"] = n["H"]
+    if "gqa" in has:
+        n["H"], n["Hkv"] = [(4, 2), (6, 2), (6, 3), (8, 2)][pick(0, 3)] if "odd" not in has else [(6, 2), (6, 3)][pick(0, 1)]
+    n["Lk"] = n["Lq"] + pick(2, 5) if "tall" not in has else max(2, n["Lq"] - pick(2, 3))
+    if "large" in has:
+        n.update(Lq=24 + pick(0, 9), Lk=40 + pick(0, 9), d=32, d_v=24)
+    if "square" in has or "x" in has:
+        n["Lk"] = n["Lq"]
+    if "width=keys" in has:
+        n["d"] = n["Lk"]
+    if "same-width" in has or "x" in has:
+        n["d_v"] = n["d"]
+    return n
+
+
+def mask_of(rng, shape, has):
+    """True = may be seen. Each row sees a key and misses one; with "empty" some rows see none."""
+    B, H, Lq, Lk = shape
+    if "padding" in has:
+        mask = rng.random((B, 1, 1, Lk)) < 0.6
+    else:
+        mask = rng.random([(Lq, Lk), (H, Lq, Lk), (B, H, Lq, Lk), (B, 1, Lq, Lk)][int(rng.integers(4))]) < 0.6
+    index = np.indices(mask.shape)
+    mask[index[-1] == (3 * index[-2] + 1) % Lk] = True
+    mask[index[-1] == (3 * index[-2] + 2) % Lk] = False
+    if "empty" in has:
+        mask[..., 1::3, :] = False
+    return mask
+
+
+def options(rng, n, has):
+    """The options of the command that the features ask for."""
+    o, shape = {}, (n["B"], n["H"], n["Lq"], n["Lk"])
+    if has & {"mask", "padding"}:
+        o["mask"], o["drop"] = mask_of(rng, shape, has), bool(rng.random() < 0.3)
+    if "bias" in has:
+        o["bias"] = rng.normal(size=[(n["Lq"], n["Lk"]), (n["H"], n["Lq"], n["Lk"])][int(rng.integers(2))]).astype(np.float32) * 2
+    if "causal" in has:
+        o["causal"] = True
+    if "window" in has:
+        o["window"] = (int(rng.integers(1, 3)), int(rng.integers(1, 3)))
+    if "kv_len" in has:
+        o["kv_len"] = rng.integers(2, n["Lk"], n["B"])
+    if "softcap" in has:
+        o["softcap"] = 1.5
+    if "sinks" in has:
+        o["sinks"] = rng.normal(size=n["H"]).astype(np.float32) + 1
+    if "alibi" in has:
+        o["alibi"] = True
+    if has & {"causal", "window", "alibi"}:
+        free = n["Lq"] != n["Lk"] and "kv_len" not in has
+        o["align"] = "bottom-right" if "tall" in has or (free and rng.random() < 0.5) else "top-left"
+    return o
+
+
+def make(features, seed):
+    """A problem that has these features (a text); with "x" one of mha."""
+    has, rng = set(features.split()), np.random.default_rng([11, seed])
+    n = sizes(rng, has)
+    p = {"features": has, "shape": n, "seed": seed, **options(rng, n, has)}
+    normal = lambda *shape: rng.normal(size=shape).astype(np.float32)  # noqa: E731
+    if "x" not in has:
+        p["q"], p["k"] = 1.5 * normal(n["B"], n["H"], n["Lq"], n["d"]), normal(n["B"], n["Hkv"], n["Lk"], n["d"])
+        p["v"] = normal(n["B"], n["Hkv"], n["Lk"], n["d_v"])
+        return p
+    inner = n["H"] * n["d"]
+    width = inner if "w-square" in has else inner + 2
+    p.update(x=normal(n["B"], n["Lq"], width), heads=n["H"], kv_heads=n["Hkv"])
+    for name, heads in zip("qkv", (n["H"], n["Hkv"], n["Hkv"])):
+        p["w_" + name] = normal(width, heads * n["d"]) * np.float32(1.2 / np.sqrt(width))
+        p["b_" + name] = 0 * normal(heads * n["d"]) if "no-bias" in has else normal(heads * n["d"])
+    p["w_o"], p["b_o"] = normal(inner, width) / np.float32(np.sqrt(inner)), normal(width)
+    return p
+
+
+def changed(p, mistakes, dtype):
+    """How many bounds the planted answer is away from the right one."""
+    want, limit = plant_mha.wanted(p, (), dtype)
+    return plant_mha.bound.bounds(plant_mha.given(p, mistakes, dtype), want, limit)
+
+
+def meaningful(p, mistakes):
+    """NumPy's naive softmax gives NaN for a group without a key; a plant must not depend on what one does then."""
+    out = plant_mha.given(p, mistakes, "f32")
+    return np.isfinite(out).all() or bool({"masked-rows-nan", "mask-added-after-softmax"} & set(mistakes))
+
+
+def problem_for(mistakes, features, seed, dtype="f32"):
+    """The first problem from that seed on where all of them can be made and together change the answer by ten bounds or more."""
+    for s in range(seed, seed + 40):
+        p = make(features, s)
+        if all(applicable(p, name) for name in mistakes) and meaningful(p, mistakes) and changed(p, mistakes, dtype) >= 10:
+            return p
+    return None
+
+
+def singles(dtype="f32", count=3):
+    """(id, problem): each mistake on that many problems, each set of features at least once."""
+    for at, (name, (_, sets)) in enumerate(EVERY.items()):
+        for n in range(max(count, len(sets))):
+            features = sets[n % len(sets)] + (" x" if name in MHA else "")
+            yield name, problem_for((name,), features, 1000 * at + 100 * n, dtype)
+
+
+def same(a, b):
+    return a.partition(":")[0] == b.partition(":")[0]
+
+
+def equivalents(p, got, dtype, pairs=()):
+    """Of the single mistakes and these pairs, those whose answer is got to within the bounds of two programs; and those to within four."""
+    near, far = [], []
+    for mistakes in [(name,) for name in EVERY if applicable(p, name)] + list(pairs):
+        limit = plant_mha.wanted(p, mistakes, dtype)[1]
+        away = plant_mha.bound.bounds(plant_mha.given(p, mistakes, dtype), got, 2 * limit)
+        near += [mistakes] if away <= 1 else []
+        far += [mistakes] if away <= 4 else []
+    return near, far
