@@ -33,7 +33,7 @@ def logit_error(s, moved, dtype):
 
 
 def weight_error(s, moved, dtype, Lk):
-    """D_j, and the number of visible keys; exact in a row that sees nothing."""
+    """D_j, the number of visible keys, and the steps of the sums."""
     u, exp, _, _, least, _ = arithmetic(dtype)
     see, axis = np.isfinite(s["masked"]), s["axis"]
     error = logit_error(s, moved, dtype)
@@ -42,7 +42,7 @@ def weight_error(s, moved, dtype, Lk):
     steps = -(-Lk // 128) + 2 * -(-Lk // 1024)
     e = error + 4 * u * distance + (1 + steps) * (exp + 2 * u)
     n = see.sum(axis=-1, keepdims=True)
-    w = np.where(see, abs(s["weights"]), 0)
+    w = np.where(see, abs(s["shares"]), 0)
     e = np.minimum(np.where(see, e, 0), 700)
     total = np.maximum((w * np.exp(e)).sum(axis=axis, keepdims=True), 1) if s["softmax"] else 1
     rise = np.exp(np.minimum(e + np.log(total) + (n + steps + 4) * u, 700)) - 1
@@ -60,7 +60,8 @@ def output_error(s, dtype, inexact=None):
     drift, n, steps = weight_error(s, moved, dtype, s["masked"].shape[3])
     w, v = np.where(np.isfinite(s["weights"]), abs(s["weights"]), 0), abs(s["v"]) + dv
     error = drift @ v + (w @ dv if inexact else 0) + (n + steps + 4) * u * (w @ v) + 256 * (n + 8) * tiny
-    return slack * np.where(n > 0, error, 0)
+    blind = (v.shape[2] + 4) * u * v.mean(axis=2, keepdims=True) if "mean" in s else 0
+    return slack * np.where(n > 0, error, blind)
 
 
 def stored(error, want, dtype):
@@ -74,6 +75,6 @@ def bounds(got, want, limit):
     """How many bounds got is away from want, at the worst element: infinite where NaN or an infinity is not met in kind."""
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
     alike = (got == want) | (np.isnan(got) & np.isnan(want))
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         away = np.where(np.isfinite(got) & np.isfinite(want), abs(got - want) / limit, np.inf)
     return float(np.where(alike, 0, away).max(initial=0))

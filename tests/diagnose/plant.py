@@ -57,6 +57,13 @@ def not_transposed(x):
     return np.ascontiguousarray(x.swapaxes(1, 2)).reshape(x.shape)
 
 
+def delivered(x, m):
+    """[B,H,L,d_v] as it is handed on."""
+    if m.get("layout-blhd") == "roles":
+        return x.swapaxes(1, 2)
+    return not_transposed(x) if "output-not-transposed" in m or m.get("layout-blhd") == "output-too" else x
+
+
 def share_heads(x, H, m):
     """Query head h reads KV head h / (H/Hkv)."""
     h, Hkv = np.arange(H), x.shape[1]
@@ -71,7 +78,9 @@ def share_heads(x, H, m):
 
 def read_inputs(p, m, real):
     q, k, v = (rounded(p[name].astype(real), m) for name in "qkv")
-    if "layout-blhd" in m:
+    if m.get("layout-blhd") == "roles":
+        q, k, v = q.swapaxes(1, 2), k.swapaxes(1, 2), v.swapaxes(1, 2)
+    elif "layout-blhd" in m:
         q, k, v = misread(q), misread(k), misread(v)
     k, v = share_heads(k, q.shape[1], m), share_heads(v, q.shape[1], m)
     if "qk-swapped" in m:
@@ -192,7 +201,8 @@ def logits(p, m, s):
     number = next((FINITE[name] for name in FINITE if name in m), -INF)
     if "weights-not-renormalised" not in m:
         with np.errstate(over="ignore"):
-            x = x + np.where(s["see"], 0, number).astype(x.dtype)
+            hidden = np.full_like(x, number) if "set" in m.values() else x + np.asarray(number, x.dtype)
+            x = np.where(s["see"], x, hidden)
     return cap(x, p, m) if "softcap-after-mask" in m else x
 
 
@@ -225,9 +235,11 @@ def softmax_sink_late(x, sink):
 def weigh(p, m, s):
     x, real = s["masked"], s["masked"].dtype
     if "no-softmax" in m:
+        s["shares"] = x
         return x
     sink = sinks(p, m, x.shape[1], real)
     w = softmax_sink_late(x, sink) if "sink-left-out-of-max" in m else softmax(x, softmax_axis(m), sink)
+    s["shares"] = w
     if "weights-not-renormalised" in m:
         w = w * s["see"]
     if "mask-added-after-softmax" in m:
@@ -256,7 +268,6 @@ def attention(p, mistakes=(), real=np.float64):
     if "masked-rows-nan" in m and "sinks" not in p:
         out[empty] = np.nan
     if "masked-rows-mean" in m and "sinks" not in p:
-        out = np.where(empty[..., None], v.mean(axis=2, keepdims=True), out)
-    out = not_transposed(out) if "output-not-transposed" in m or m.get("layout-blhd") == "output-too" else out
-    s["output"] = rounded(out, m)
+        out, s["mean"] = np.where(empty[..., None], v.mean(axis=2, keepdims=True), out), True
+    s["output"] = rounded(delivered(out, m), m)
     return s

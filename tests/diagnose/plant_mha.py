@@ -64,15 +64,14 @@ def mha(p, mistakes=(), real=np.float64):
 
 
 def mha_error(p, mistakes, s, dtype):
-    """The chain of bounds of docs/numerics.md."""
+    """The chain of bounds of docs/numerics.md, element by element for the right answer."""
     m = plant.variants(mistakes)
     inexact = []
     for name in "qkv":
         error = bound.projected(s["x"][name], 0 * s["x"][name], *s["w"][name], dtype)
-        error = split(error, heads_of(p, name), m)
-        inexact.append(error if name == "q" else plant.share_heads(error, p["heads"], m))
-    _, _, dv = inexact
-    error = concat(bound.output_error({**s, "size": abs(s["q"]) @ abs(s["k"]).swapaxes(2, 3)}, dtype, (*inexact[:2], dv)), m)
+        error = plant.share_heads(split(error, heads_of(p, name), m), p["heads"], m)
+        inexact.append(np.full_like(s[name], error.max()) if m else error)  # a mistake may have moved them elsewhere
+    error = concat(plant.delivered(bound.output_error(s, dtype, inexact), m), m)
     return error if "w_o-missing" in m else bound.projected(s["z"], error, *s["w"]["o"], dtype)
 
 
@@ -93,6 +92,5 @@ def wanted(p, mistakes, dtype):
         error = mha_error(p, mistakes, s, dtype)
     else:
         s = plant.attention(p, mistakes)
-        error = bound.output_error(s, dtype)
-        error = plant.not_transposed(error) if "output-not-transposed" in mistakes or "layout-blhd:output-too" in mistakes else error
+        error = plant.delivered(bound.output_error(s, dtype), plant.variants(mistakes))
     return s["output"], bound.stored(error, s["output"], dtype)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which data each mistake can be seen on: the features that a problem needs, and seeded problems that have them."""
+import itertools
+
 import numpy as np
 
 import plant_mha
@@ -28,8 +30,11 @@ SDPA = {
     "mask-on-queries": ("mask", ["kv_len square", "padding square"]),
     "length-ignored": ("mask", ["kv_len"]),
     "mask-finite-1e4": ("empty", ["mask empty"]),
+    "mask-finite-1e4:set": ("empty", ["mask empty"]),
     "mask-finite-1e9": ("empty", ["mask empty"]),
+    "mask-finite-1e9:set": ("empty", ["mask empty"]),
     "mask-finite-min": ("empty", ["mask empty"]),
+    "mask-finite-min:set": ("empty", ["mask empty"]),
     "masked-rows-nan": ("empty", ["mask empty", "causal tall"]),
     "masked-rows-mean": ("empty", ["mask empty", "causal tall"]),
     "causal-other-align": ("causal", ["causal oblong"]),
@@ -59,6 +64,7 @@ SDPA = {
     "f16-accumulators": ("precision", ["large"]),
     "layout-blhd": ("layout", [""]),
     "layout-blhd:output-too": ("layout", [""]),
+    "layout-blhd:roles": ("layout", ["square"]),
     "output-not-transposed": ("layout", [""]),
 }
 MHA = {
@@ -98,6 +104,7 @@ def applicable(p, name):
             "mask-on-queries": q == k and has & {"kv_len", "padding"}, "causal-other-align": "causal" in has and q != k,
             "length-ignored": "kv_len" in has, "weights-not-renormalised": has & HIDING, "mask-flipped": "mask" in p,
             "mask-added-after-softmax:-1e9": "mask" in p, "no-softmax": not has & HIDING, "softmax-over-heads": not has & HIDING,
+            "layout-blhd:roles": q == k and v["H"] == v["Hkv"] and not has & (HIDING | {"bias", "alibi", "sinks"}),
             "alibi-wrong-heads:kv-heads": "alibi" in p and v["H"] != v["Hkv"], "w_o-missing": "w-square" in has}
     if name in MHA and "x" not in p:
         return False
@@ -106,7 +113,7 @@ def applicable(p, name):
     if plain in ("mask-ignored", "mask-added-after-softmax", "mask-multiplied"):
         return "mask" in p or "bias" in p
     if plain.endswith("-transposed") and plain.startswith("w_"):
-        return "w-square" in has
+        return "w-square" in has and (v["H"] == v["Hkv"] or plain[2] in "qo")
     if plain.startswith("w_"):
         return v["H"] == v["Hkv"]
     if plain.startswith("gqa") or plain.startswith("kv-"):
@@ -165,7 +172,7 @@ def options(rng, n, has):
     if "window" in has:
         o["window"] = (int(rng.integers(1, 3)), int(rng.integers(1, 3)))
     if "kv_len" in has:
-        o["kv_len"] = rng.integers(2, n["Lk"], n["B"])
+        o["kv_len"] = rng.integers(2, max(3, n["Lk"]), n["B"])
     if "softcap" in has:
         o["softcap"] = 1.5
     if "sinks" in has:
@@ -219,6 +226,24 @@ def problem_for(mistakes, features, seed, dtype="f32"):
     return None
 
 
+def compatible(a, b):
+    """May one person make both mistakes?"""
+    kinds = {EVERY[a][0], EVERY[b][0]}
+    return len(kinds) == 2 and not any(pair <= kinds for pair in STRANGERS)
+
+
+def random_pair(rng):
+    """((a, b), problem): two compatible mistakes, and data on which both can be made and change the answer."""
+    while True:
+        a, b = (str(name) for name in rng.choice(list(EVERY), 2))
+        if not compatible(a, b):
+            continue
+        features = " ".join([*(str(rng.choice(EVERY[name][1])) for name in (a, b)), *(["x"] if a in MHA or b in MHA else [])])
+        p = problem_for((a, b), features, int(rng.integers(10**6)))
+        if p:
+            return (a, b), p
+
+
 def singles(dtype="f32", count=3):
     """(id, problem): each mistake on that many problems, each set of features at least once."""
     for at, (name, (_, sets)) in enumerate(EVERY.items()):
@@ -227,16 +252,27 @@ def singles(dtype="f32", count=3):
             yield name, problem_for((name,), features, 1000 * at + 100 * n, dtype)
 
 
-def same(a, b):
-    return a.partition(":")[0] == b.partition(":")[0]
+def sets_of_variants(ids):
+    """The planted mistakes that an id, or a pair of them, may stand for; none where an id is not one of ours."""
+    spelled = [[name for name in EVERY if name.partition(":")[0] == i] for i in ids]
+    return [tuple(names) for names in itertools.product(*spelled)]
 
 
-def equivalents(p, got, dtype, pairs=()):
-    """Of the single mistakes and these pairs, those whose answer is got to within the bounds of two programs; and those to within four."""
-    near, far = [], []
-    for mistakes in [(name,) for name in EVERY if applicable(p, name)] + list(pairs):
-        limit = plant_mha.wanted(p, mistakes, dtype)[1]
-        away = plant_mha.bound.bounds(plant_mha.given(p, mistakes, dtype), got, 2 * limit)
-        near += [mistakes] if away <= 1 else []
-        far += [mistakes] if away <= 4 else []
-    return near, far
+def distance(p, mistakes, got, dtype):
+    """How far got is from that program, in bounds of the two together."""
+    with np.errstate(all="ignore"):
+        planted = plant_mha.given(p, mistakes, dtype)
+        if not np.allclose(planted, got, rtol=0.05, atol=0.05, equal_nan=True):  # far beyond any bound: no need to compute it
+            return np.inf
+        return plant_mha.bound.bounds(planted, got, 2 * plant_mha.wanted(p, mistakes, dtype)[1])
+
+
+def explains(p, ids, got, dtype):
+    """Does a program with these mistakes give got? None where it is not ours to say. Four bounds: another may draw the line elsewhere."""
+    tried = [names for names in sets_of_variants(ids) if all(applicable(p, name) for name in names)]
+    return any(distance(p, names, got, dtype) <= 4 for names in tried) if tried else None
+
+
+def equivalents(p, got, dtype):
+    """The ids whose program gives got on this data, beyond doubt."""
+    return {name.partition(":")[0] for name in EVERY if applicable(p, name) and distance(p, (name,), got, dtype) <= 1}
