@@ -36,11 +36,6 @@ static row_batch batch_of(const attn_tensor *t)
                        .column_stride = used_stride(t, r + 1)};
 }
 
-static row_batch packed_batch(void *data, attn_dtype dtype, int64_t items, int64_t rows, int64_t columns)
-{
-    return (row_batch){data, dtype, items, rows, columns, rows * columns, columns, 1};
-}
-
 static int64_t element_of(const row_batch *b, int64_t row) { return row / b->rows * b->item_stride + row % b->rows * b->row_stride; }
 
 /* ---------------------------------------------------------------- projection ---- */
@@ -280,6 +275,31 @@ static attn_tensor split_view(const mha_call *c, void *data, int64_t rows, int64
     return attn_tensor_permute(&t, skip ? alone : batched);
 }
 
+/* The columns of all heads as a projection writes them: one row of heads x dim at one stride. */
+static row_batch joined_heads(const attn_tensor *t)
+{
+    const int h = t->ndim - 3;
+    return (row_batch){.data = t->data,
+                       .dtype = t->dtype,
+                       .items = h ? t->shape[0] : 1,
+                       .rows = t->shape[h + 1],
+                       .columns = t->shape[h] * t->shape[h + 2],
+                       .item_stride = h ? used_stride(t, 0) : 0,
+                       .row_stride = used_stride(t, h + 1),
+                       .column_stride = t->shape[h + 2] == 1 ? used_stride(t, h) : t->stride[h + 2]};
+}
+
+/* A stage that was asked for is computed where it shall be if its heads lie side by side; else it is copied there in the end. */
+static void place_in(attn_tensor *buffer, const attn_tensor *wanted)
+{
+    if (!wanted)
+        return;
+    const int h = wanted->ndim - 3;
+    const int64_t heads = wanted->shape[h], dim = wanted->shape[h + 2];
+    if (heads == 1 || dim == 1 || wanted->stride[h] == dim * wanted->stride[h + 2])
+        *buffer = *wanted;
+}
+
 static attn_status place_buffers(mha_call *c)
 {
     const attn_mha_weights *w = c->w;
@@ -302,14 +322,37 @@ static attn_status place_buffers(mha_call *c)
     status = check_stage(c, c->opts.q, &c->q, "q");
     status = status ? status : check_stage(c, c->opts.k, &c->k, "k");
     status = status ? status : check_stage(c, c->opts.v, &c->v, "v");
-    return status ? status : check_stage(c, c->opts.z, &c->z, "z");
+    status = status ? status : check_stage(c, c->opts.z, &c->z, "z");
+    if (status != ATTN_OK)
+        return status;
+    place_in(&c->q, c->opts.q);
+    place_in(&c->k, c->opts.k);
+    place_in(&c->v, c->opts.v);
+    place_in(&c->z, c->opts.z);
+    return ATTN_OK;
 }
 
-/* to and from have one shape and one dtype. */
+/* Rows [B,L,heads*dim] seen as the heads of `like` [B,heads,L,dim]. */
+static attn_tensor heads_of(const attn_tensor *rows, const attn_tensor *like)
+{
+    const int r = rows->ndim - 2;
+    attn_tensor t = *like;
+    t.data = rows->data;
+    t.dtype = rows->dtype;
+    t.stride[0] = rows->stride[0]; /* of the batch, if there is one */
+    t.stride[r] = like->shape[r + 2] * rows->stride[r + 1];
+    t.stride[r + 1] = rows->stride[r];
+    t.stride[r + 2] = rows->stride[r + 1];
+    return t;
+}
+
+/* to and from have one shape. */
 static void copy_tensor(const attn_tensor *to, const attn_tensor *from)
 {
+    if (!to || to->data == from->data)
+        return;
     int64_t index[ATTN_MAX_DIMS] = {0};
-    for (int64_t n = to ? attn_tensor_count(to) : 0; n > 0; n--) {
+    for (int64_t n = attn_tensor_count(to); n > 0; n--) {
         int64_t a = 0, b = 0;
         for (int i = 0; i < to->ndim; i++) {
             a += index[i] * to->stride[i];
@@ -331,28 +374,26 @@ static attn_status next_step(mha_call *c, int step, attn_status status)
     return status;
 }
 
-static attn_status project_heads(mha_call *c, int step, const attn_mha_matrix *m, const attn_tensor *from, const attn_tensor *heads,
-                                 int64_t rows)
+static attn_status project_heads(mha_call *c, int step, const attn_mha_matrix *m, const attn_tensor *from, const attn_tensor *heads)
 {
-    attn_status status = project(c->ctx, c->w, m, batch_of(from), packed_batch(heads->data, heads->dtype, c->items, rows, m->columns));
-    return next_step(c, step + 1, status);
+    return next_step(c, step + 1, project(c->ctx, c->w, m, batch_of(from), joined_heads(heads)));
 }
 
 static attn_status run_call(mha_call *c)
 {
     const attn_mha_weights *w = c->w;
     attn_status status = next_step(c, 0, place_buffers(c));
-    status = status ? status : project_heads(c, 0, &w->q, c->x, &c->q, c->rows);
-    status = status ? status : project_heads(c, 1, &w->k, c->memory, &c->k, c->keys);
-    status = status ? status : project_heads(c, 2, &w->v, c->memory_v, &c->v, c->keys);
+    status = status ? status : project_heads(c, 0, &w->q, c->x, &c->q);
+    status = status ? status : project_heads(c, 1, &w->k, c->memory, &c->k);
+    status = status ? status : project_heads(c, 2, &w->v, c->memory_v, &c->v);
     status = status ? status : next_step(c, 4, attn_sdpa(c->ctx, &c->z, &c->q, &c->k, &c->v, &c->sdpa));
     if (status != ATTN_OK)
         return status;
-    row_batch joined = packed_batch(c->z.data, c->z.dtype, c->items, c->rows, w->heads * w->value_dim), out = batch_of(c->out);
+    const attn_tensor out = heads_of(c->out, &c->z);
     if (w->o.packed)
-        status = next_step(c, 5, project(c->ctx, w, &w->o, joined, out));
-    else if (c->items > 0 && c->rows > 0)
-        store_rows(&out, c->z.dtype, 0, c->items * c->rows, 0, joined.columns, joined.data);
+        status = next_step(c, 5, project(c->ctx, w, &w->o, joined_heads(&c->z), batch_of(c->out)));
+    else
+        copy_tensor(&out, &c->z);
     c->ctx->info.threads = c->threads;
     copy_tensor(c->opts.q, &c->q);
     copy_tensor(c->opts.k, &c->k);
