@@ -9,41 +9,53 @@
 #include <string.h>
 
 /* --json and --npz: every stage of one call. */
+static int compute_all(const explanation *e, results *r, const attn_sdpa_opts *opts)
+{
+    attn_sdpa_opts all = *opts;
+    attn_tensor *out;
+    int64_t shape[ATTN_MAX_DIMS];
+    const char *path = r->o->value[OPT_NPZ];
+    int status = explain_add_stages(e, r, &all, path);
+    const int32_t ndim = part_shape(e->z, PART_OUTPUT, shape);
+    if (!status)
+        status = results_add(r, "output", path, e->z->dtype, ndim, shape, true, &out);
+    if (!status)
+        status = results_open(r, false);
+    session_begin(e->s);
+    return status ? status : session_end(e->s, attn_sdpa(e->s->ctx, out, &e->t->q, &e->t->k, &e->t->v, &all));
+}
+
+/* What goes to files or to JSON: --json, --npz, --html. */
 static int run_all(const explanation *e, const attn_sdpa_opts *opts)
 {
     const options *o = e->s->o;
     results r = {.o = o};
-    attn_sdpa_opts all = *opts;
-    attn_tensor *out;
-    int64_t shape[ATTN_MAX_DIMS];
-    const char *path = o->value[OPT_NPZ];
-    int status = explain_add_stages(e, &r, &all, path);
-    const int32_t ndim = part_shape(e->z, PART_OUTPUT, shape);
-    if (!status)
-        status = results_add(&r, "output", path, e->z->dtype, ndim, shape, true, &out);
-    if (!status)
-        status = results_open(&r, false);
-    session_begin(e->s);
-    if (!status)
-        status = session_end(e->s, attn_sdpa(e->s->ctx, out, &e->t->q, &e->t->k, &e->t->v, &all));
+    page p = {.arrays = 0};
+    const bool stages = opt_given(o, OPT_JSON) || opt_given(o, OPT_NPZ);
+    if (opt_given(o, OPT_HTML))
+        explain_page(o, "sdpa", e->lang, e->round, &r, &p);
+    int status = stages ? compute_all(e, &r, opts) : results_open(&r, false);
+    if (!status && opt_given(o, OPT_HTML))
+        status = explain_page_attention(e, &p);
     if (!status)
         status = results_commit(&r);
     if (!status && opt_given(o, OPT_JSON))
         status = explain_print_json(e, &r);
     results_close(&r);
+    page_close(&p);
     return status;
 }
 
-static int explain_qkv(explanation *e, tokens *words, const attn_sdpa_opts *opts)
+static int explain_qkv(explanation *e, const labels *words, const attn_sdpa_opts *opts)
 {
     const options *o = e->s->o;
     char q[SHAPE_TEXT], k[SHAPE_TEXT], v[SHAPE_TEXT];
-    int status = explain_name(e, words);
+    int status = labels_fit(words, e->z->Lq, e->z->Lk, false, &e->row_names, &e->key_names);
     if (!status && opt_given(o, OPT_CELL))
         return explain_cell(e, o->value[OPT_CELL]);
-    if (!status && (opt_given(o, OPT_JSON) || opt_given(o, OPT_NPZ)))
+    if (!status && (opt_given(o, OPT_JSON) || opt_given(o, OPT_NPZ) || opt_given(o, OPT_HTML)))
         status = run_all(e, opts);
-    if (status || opt_given(o, OPT_JSON))
+    if (status || opt_given(o, OPT_JSON) || opt_given(o, OPT_HTML))
         return status;
     printf("Q %s, K %s, V %s\n", tensor_shape_text(q, &e->t->q), tensor_shape_text(k, &e->t->k), tensor_shape_text(v, &e->t->v));
     if (e->z->Hkv > 0 && e->z->Hkv != e->z->H && e->z->H % e->z->Hkv == 0) {
@@ -81,7 +93,7 @@ static int explain_sdpa(const options *o)
     qkv t;
     sizes z = {0};
     attention_setup setup;
-    tokens words = {.count = 0};
+    labels words = {.row = {.count = 0}};
     explanation e = {.s = &s, .t = &t, .z = &z, .opts = &setup.opts};
     int status = session_open(&s, o);
     if (status)
@@ -97,7 +109,7 @@ static int explain_sdpa(const options *o)
         status = explain_qkv(&e, &words, &setup.opts);
     if (!status)
         status = finish_stdout();
-    tokens_free(&words);
+    labels_free(&words);
     inputs_close(&in);
     session_close(&s);
     return status;
@@ -113,9 +125,9 @@ static int print_page(const char *word)
 }
 
 static const verb_desc kinds[] = {
-    {"explain sdpa", VERB_EXPLAIN_SDPA, "explain sdpa Q K V [--cell B,H,I[,J]] [options]", NULL, NULL, NULL, 1, 3},
-    {"explain mha", VERB_EXPLAIN_MHA, "explain mha X WEIGHTS --heads H [--cell B,H,I[,J]] [options]", NULL, NULL, NULL, 2, 2},
-    {"explain split", VERB_EXPLAIN_SPLIT, "explain split X --heads H [options]", NULL, NULL, NULL, 1, 1},
+    {"explain sdpa", VERB_EXPLAIN_SDPA, "explain sdpa Q K V [--html F] [--cell B,H,I[,J]] [options]", NULL, NULL, NULL, 1, 3},
+    {"explain mha", VERB_EXPLAIN_MHA, "explain mha X WEIGHTS --heads H [--html F] [--cell B,H,I[,J]] [options]", NULL, NULL, NULL, 2, 2},
+    {"explain split", VERB_EXPLAIN_SPLIT, "explain split X --heads H [--html F] [options]", NULL, NULL, NULL, 1, 1},
 };
 
 int cmd_explain(int argc, char **argv)

@@ -6,6 +6,7 @@
 #include "attention.h"
 #include "explain_words.h"
 #include "json_out.h"
+#include "page_data.h"
 #include "table.h"
 #include "tokens.h"
 
@@ -17,7 +18,7 @@ typedef struct explanation {
     const attn_sdpa_opts *opts;
     explain_lang lang;
     int round;                                       /* -1: not given */
-    const char *const *row_names, *const *key_names; /* of --tokens, or NULL */
+    const char *const *row_names, *const *key_names; /* of --tokens and --key-tokens, or NULL */
 } explanation;
 
 enum { STAGE_SCORES, STAGE_SCALED, STAGE_CAPPED, STAGE_MASKED, STAGE_WEIGHTS, STAGE_COUNT };
@@ -40,10 +41,8 @@ typedef struct row_numbers {
 int row_collect(const explanation *e, int64_t b, int64_t h, int64_t i, row_numbers *r);
 void row_free(row_numbers *r);
 
-/* --round, --lang and --tokens. 0, or an exit code after a message. */
-int explain_settings(const options *o, explanation *e, tokens *words);
-/* Names rows and keys by the words where their counts are equal. */
-int explain_name(explanation *e, const tokens *words);
+/* --round, --lang, --tokens and --key-tokens. 0, or an exit code after a message. */
+int explain_settings(const options *o, explanation *e, labels *words);
 
 /* The stages of every head that is shown. */
 int explain_stages(const explanation *e);
@@ -80,6 +79,13 @@ int explain_add_stages(const explanation *e, results *r, attn_sdpa_opts *opts, c
 void explain_json_run(json_writer *j, const explanation *e);
 /* What --json prints: the settings, and every result as a stage with its formula. There is a row. */
 int explain_print_json(const explanation *e, const results *r);
+
+/* --html: what every page has; r writes it when it commits. The caller adds what the page shows, before. */
+void explain_page(const options *o, const char *kind, explain_lang lang, int round, results *r, page *p);
+/* The names of rows and keys, and the attention of e. 0, or an exit code after a message. */
+int explain_page_attention(const explanation *e, page *p);
+/* 0, or an exit code after the sentence of the page. */
+int explain_page_status(const page *p, attn_status status);
 
 /* attn explain split. */
 int explain_split(const options *o);

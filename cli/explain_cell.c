@@ -88,12 +88,12 @@ static void print_keys(const explanation *e, const row_numbers *r)
     static const char *const titles[COL_COUNT] = {"scores", "scaled", "capped", "masked", "e^(x-max)", "weights", "hidden by"};
     const key_table t = choose_columns(e, r);
     const int64_t count = e->z->Lk;
-    char(*labels)[NAME_TEXT] = need_memory((size_t)count * sizeof *labels);
+    char(*lines)[NAME_TEXT] = need_memory((size_t)count * sizeof *lines);
     const char **names = need_memory((size_t)count * sizeof *names), *columns[COL_COUNT];
     for (int64_t j = 0; j < count; j++) {
         char name[NAME_TEXT];
-        snprintf(labels[j], NAME_TEXT, "%s %.50s", explain_say(e->lang, W_KEY), explain_place(name, e->key_names, j));
-        names[j] = labels[j];
+        snprintf(lines[j], NAME_TEXT, "%s %.50s", explain_say(e->lang, W_KEY), explain_place(name, e->key_names, j));
+        names[j] = lines[j];
     }
     for (int c = 0; c < t.columns; c++)
         columns[c] = t.column[c] == COL_WHY && e->opts->dropout > 0 ? "taken out by" : titles[t.column[c]];
@@ -108,7 +108,7 @@ static void print_keys(const explanation *e, const row_numbers *r)
                           .round = e->round},
                 4);
     free(names);
-    free(labels);
+    free(lines);
 }
 
 /* --- one key --- */

@@ -56,6 +56,14 @@ int explain_add_stages(const explanation *e, results *r, attn_sdpa_opts *opts, c
     return status;
 }
 
+static void print_names(json_writer *j, const char *key, const char *const *names, int64_t count)
+{
+    jw_begin(j, key, '[');
+    for (int64_t i = 0; i < count; i++)
+        jw_string(j, NULL, names[i]);
+    jw_end(j, ']');
+}
+
 int explain_print_json(const explanation *e, const results *r)
 {
     row_numbers first = {.b = 0};
@@ -68,13 +76,10 @@ int explain_print_json(const explanation *e, const results *r)
     json_writer j = jw_begin_document(e->s->o->verb->name);
     explain_json_run(&j, e);
     jw_number(&j, "scale", scale, ATTN_F64);
-    if (e->row_names || e->key_names) {
-        const int64_t count = e->row_names ? e->z->Lq : e->z->Lk;
-        jw_begin(&j, "tokens", '[');
-        for (int64_t i = 0; i < count; i++)
-            jw_string(&j, NULL, (e->row_names ? e->row_names : e->key_names)[i]);
-        jw_end(&j, ']');
-    }
+    if (e->row_names || e->key_names)
+        print_names(&j, "tokens", e->row_names ? e->row_names : e->key_names, e->row_names ? e->z->Lq : e->z->Lk);
+    if (e->key_names && e->key_names != e->row_names)
+        print_names(&j, "key_tokens", e->key_names, e->z->Lk);
     jw_begin(&j, "stages", '{');
     for (int i = 0; i < r->count; i++)
         jw_array(&j, r->item[i].name, formula_of(e, r->item[i].name, room), &r->item[i].tensor, NULL);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Multi-head attention: projections, split, the stages of every head, joining, W_O. */
-#include "explain.h"
+#include "explain_mha.h"
 #include "finish.h"
 #include "message.h"
-#include "mha_weights.h"
 
 /* Everything of one run. */
 typedef struct whole {
@@ -98,11 +97,14 @@ static int add_results(whole *a, results *r, attn_sdpa_opts *sdpa, attn_mha_opts
     return status ? status : results_add(r, "output", path, a->e.z->dtype, a->m.x.ndim, shape, false, &a->out);
 }
 
-static int compute(whole *a, results *r, qkv *t)
+static int compute(whole *a, results *r, page *p, qkv *t)
 {
     session *s = a->e.s;
     attn_sdpa_opts sdpa = *a->e.opts;
     attn_mha_opts opts = {.struct_size = sizeof opts, .sdpa = &sdpa};
+    const bool paged = opt_given(r->o, OPT_HTML);
+    if (paged)
+        explain_page(r->o, "mha", a->e.lang, a->e.round, r, p);
     int status = add_results(a, r, &sdpa, &opts);
     if (!status)
         status = results_open(r, false);
@@ -114,14 +116,17 @@ static int compute(whole *a, results *r, qkv *t)
         return status;
     *t = (qkv){*opts.q, *opts.k, *opts.v};
     a->e.t = t;
-    return results_commit(r);
+    if (paged)
+        status = explain_mha_page(&a->e, p, &a->w, &a->m, opts.z, a->out);
+    return status ? status : results_commit(r);
 }
 
 /* The arguments are read and the weights prepared. */
-static int run(whole *a, const tokens *words)
+static int run(whole *a, const labels *words)
 {
     const options *o = a->e.s->o;
     results r = {.o = o};
+    page p = {.arrays = 0};
     sizes z;
     qkv t;
     if (!mha_sizes(&z, &a->w, &a->m)) {
@@ -131,14 +136,17 @@ static int run(whole *a, const tokens *words)
     a->e.z = &z;
     if (z.B == 0 || z.Lq == 0)
         return trouble("there is no row to explain: X has no element along its batch or row axis");
-    int status = explain_name(&a->e, words);
+    int status = labels_fit(words, z.Lq, z.Lk, a->m.memory_given, &a->e.row_names, &a->e.key_names);
     if (!status)
-        status = compute(a, &r, &t);
+        status = compute(a, &r, &p, &t);
     if (!status && opt_given(o, OPT_CELL))
         status = explain_cell(&a->e, o->value[OPT_CELL]);
-    else if (!status)
-        status = opt_given(o, OPT_JSON) ? explain_print_json(&a->e, &r) : print_text(a);
+    else if (!status && opt_given(o, OPT_JSON))
+        status = explain_print_json(&a->e, &r);
+    else if (!status && !opt_given(o, OPT_HTML))
+        status = print_text(a);
     results_close(&r);
+    page_close(&p);
     return status;
 }
 
@@ -148,7 +156,7 @@ int explain_mha(const options *o)
     inputs in = {.o = o};
     attention_setup setup;
     attn_mha_weights *prepared = NULL;
-    tokens words = {.count = 0};
+    labels words = {.row = {.count = 0}};
     whole a = {.e = {.s = &s, .opts = &setup.opts}};
     int status = session_open(&s, o);
     if (status)
@@ -167,7 +175,7 @@ int explain_mha(const options *o)
     a.prepared = prepared;
     if (!status)
         status = run(&a, &words);
-    tokens_free(&words);
+    labels_free(&words);
     attn_mha_weights_destroy(prepared);
     inputs_close(&in);
     session_close(&s);

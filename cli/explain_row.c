@@ -54,30 +54,18 @@ void row_free(row_numbers *r)
     *r = (row_numbers){.b = 0};
 }
 
-int explain_settings(const options *o, explanation *e, tokens *words)
+int explain_settings(const options *o, explanation *e, labels *words)
 {
+    static const opt_id wholes[] = {OPT_NPZ, OPT_HTML};
     int status = opt_round(o, &e->round);
     const int lang = opt_choice(o, OPT_LANG);
     if (!status && lang == -2)
         status = EXIT_TROUBLE;
-    if (!status && opt_given(o, OPT_CELL) && opt_given(o, OPT_NPZ))
-        status = trouble("--cell shows one row, and --npz writes all of them; give one of the two");
+    for (size_t i = 0; i < sizeof wholes / sizeof wholes[0] && !status && opt_given(o, OPT_CELL); i++)
+        if (opt_given(o, wholes[i]))
+            status = trouble("--cell shows one row, and --%s writes all of them; give one of the two", opt_table[wholes[i]].name);
     e->lang = lang == 1 ? LANG_KO : LANG_EN;
-    return status ? status : tokens_read(words, o->value[OPT_TOKENS]);
-}
-
-int explain_name(explanation *e, const tokens *words)
-{
-    if (!words->count)
-        return EXIT_DONE;
-    if (words->count == e->z->Lq)
-        e->row_names = words->word;
-    if (words->count == e->z->Lk)
-        e->key_names = words->word;
-    if (!e->row_names && !e->key_names)
-        return trouble("--tokens has %lld words, and there are %lld rows and %lld keys; give one word for each", (long long)words->count,
-                       (long long)e->z->Lq, (long long)e->z->Lk);
-    return EXIT_DONE;
+    return status ? status : labels_read(words, o);
 }
 
 const char *explain_place(char out[NAME_TEXT], const char *const *names, int64_t at)

@@ -112,13 +112,40 @@ static int print_json(int64_t H, const attn_tensor *x, const attn_tensor *pieces
     return jw_end_document(&j);
 }
 
+static int write_page(const explanation *e, const options *o, int64_t H, const attn_tensor *x)
+{
+    page p;
+    results r = {.o = o};
+    const int64_t B = x->ndim == 3 ? x->shape[0] : 1, L = x->shape[x->ndim - 2], width = x->shape[x->ndim - 1];
+    explain_page(o, "split", e->lang, e->round, &r, &p);
+    p.query_names = e->row_names;
+    p.shape = (page_shape){.B = B, .H = H, .Hkv = H, .Lq = L, .d_k = width / H, .width = width, .layers = 1};
+    int status = explain_page_status(&p, page_add(&p, "x", x, 3, (const int64_t[]){B, L, width}));
+    if (!status)
+        status = results_open(&r, false);
+    if (!status)
+        status = results_commit(&r);
+    results_close(&r);
+    page_close(&p);
+    return status;
+}
+
+static int show(const explanation *e, const options *o, int64_t H, const attn_tensor *x)
+{
+    const attn_tensor pieces = pieces_of(x, H), heads = tensor_swapped(&pieces, 2, 3);
+    int status = opt_given(o, OPT_HTML) ? write_page(e, o, H, x) : EXIT_DONE;
+    if (!status && opt_given(o, OPT_JSON))
+        return print_json(H, x, &pieces, &heads);
+    return status || opt_given(o, OPT_HTML) ? status : print_text(e, x, &pieces, &heads);
+}
+
 int explain_split(const options *o)
 {
     char shape[SHAPE_TEXT];
     inputs in = {.o = o};
     attn_tensor x;
     int64_t H = 0;
-    tokens words = {.count = 0};
+    labels words = {.row = {.count = 0}};
     explanation e = {.round = -1};
     int status = explain_settings(o, &e, &words);
     if (!status && !opt_given(o, OPT_HEADS))
@@ -131,15 +158,13 @@ int explain_split(const options *o)
         status = trouble("X is %s, and must be (L,width) or (B,L,width)", tensor_shape_text(shape, &x));
     if (!status && x.shape[x.ndim - 1] % H)
         status = refuse_heads("X", x.shape[x.ndim - 1], H);
-    if (!status && words.count && words.count != x.shape[x.ndim - 2])
-        status = trouble("--tokens has %lld words, and X has %lld rows; give one word for each", (long long)words.count,
+    if (!status && words.row.word && words.row.count != x.shape[x.ndim - 2])
+        status = trouble("--tokens has %lld words, and X has %lld rows; give one word for each", (long long)words.row.count,
                          (long long)x.shape[x.ndim - 2]);
-    e.row_names = words.count ? words.word : NULL;
-    if (!status) {
-        const attn_tensor pieces = pieces_of(&x, H), heads = tensor_swapped(&pieces, 2, 3);
-        status = opt_given(o, OPT_JSON) ? print_json(H, &x, &pieces, &heads) : print_text(&e, &x, &pieces, &heads);
-    }
-    tokens_free(&words);
+    e.row_names = words.row.word;
+    if (!status)
+        status = show(&e, o, H, &x);
+    labels_free(&words);
     inputs_close(&in);
     return status;
 }

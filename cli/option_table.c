@@ -6,6 +6,7 @@
 #define WRITING (VERB_SDPA | VERB_MHA)
 #define ATTENTION (WRITING | EXPLAINED)
 #define WITH_MHA (VERB_MHA | VERB_EXPLAIN_MHA)
+#define PICTURED (VERB_EXPLAIN_SPLIT | VERB_VIEW)
 #define SHOWING (ATTENTION | VERB_EXPLAIN_SPLIT | VERB_SHOW)
 
 const char *const opt_section_title[SEC_COUNT] = {
@@ -82,10 +83,19 @@ const opt_desc opt_table[OPT_COUNT] = {
 
     [OPT_CELL] = {0, "cell", "B,H,I[,J]", EXPLAINED, SEC_EXPLAIN,
                   "One row with every number of its sum: batch item B, head H, row I; with J one key of it."},
-    [OPT_TOKENS] = {0, "tokens", "TEXT|F", EXPLAINED | VERB_EXPLAIN_SPLIT, SEC_EXPLAIN,
-                    "Name the rows and keys by these words: a text, or a file with the words."},
-    [OPT_LANG] = {0, "lang", "en|ko", EXPLAINED | VERB_EXPLAIN_SPLIT, SEC_EXPLAIN, "Explain in English or in Korean. Default: en."},
-    [OPT_NPZ] = {0, "npz", "F", EXPLAINED, SEC_EXPLAIN, "Write every stage as an array of this .npz file too."},
+    [OPT_TOKENS] = {0, "tokens", "TEXT|F", EXPLAINED | PICTURED, SEC_EXPLAIN,
+                    "Name the rows and keys by these words: a text, a file with the words, or a .json file with a list of strings."},
+    [OPT_KEY_TOKENS] = {0, "key-tokens", "TEXT|F", EXPLAINED | VERB_VIEW, SEC_EXPLAIN,
+                        "Name the keys by words of their own, as in cross-attention; --tokens then names the rows alone."},
+    [OPT_LANG] = {0, "lang", "en|ko", EXPLAINED | PICTURED, SEC_EXPLAIN, "Explain in English or in Korean. Default: en."},
+    [OPT_HEAT] =
+        {0, "heat", "auto|color|ascii|off", 0, SEC_EXPLAIN,
+         "How the weights are drawn in the text: 256 colours, characters, or not at all. Default: auto, colours on a terminal that has "
+         "them and UTF-8."},
+    [OPT_HTML] = {0, "html", "F", EXPLAINED | PICTURED, SEC_EXPLAIN,
+                  "Write all of it as one page for a browser, which needs no network, instead of text."},
+    [OPT_NPZ] = {0, "npz", "F", EXPLAINED, SEC_EXPLAIN,
+                 "Write every stage as an array of this .npz file too, by TransformerLens's names where it has one."},
 
     [OPT_SUITE] = {0, "suite", "quick|paper|prefill|causal|decode|mha|gemm|16bit|mask|long|threads|all", VERB_BENCH, SEC_RUN,
                    "What is measured. Default: quick."},
@@ -101,12 +111,12 @@ const opt_desc opt_table[OPT_COUNT] = {
     [OPT_RELAXED] = {0, "relaxed", NULL, ATTENTION, SEC_RUN,
                      "Faster decoding: a row's bits may depend on how a call is split along Lq, within the error bound."},
 
-    [OPT_JSON] = {0, "json", NULL, VERB_ALL, SEC_MESSAGES, "Print JSON to standard output."},
+    [OPT_JSON] = {0, "json", NULL, VERB_ALL & ~VERB_VIEW, SEC_MESSAGES, "Print JSON to standard output."},
     [OPT_MARKDOWN] = {0, "markdown", NULL, VERB_BENCH, SEC_MESSAGES, "Print a Markdown table."},
     [OPT_ROUND] = {0, "round", "N", SHOWING, SEC_MESSAGES,
                    "Decimals of the numbers shown on a terminal or written as text. Default: 4 shown, all written."},
     [OPT_VERBOSE] = {0, "verbose", NULL, ATTENTION, SEC_MESSAGES, "Say which code path, instruction set and threads ran, and how long."},
-    [OPT_QUIET] = {0, "quiet", NULL, ATTENTION | VERB_EXPLAIN_SPLIT | VERB_SHOW, SEC_MESSAGES, "No notes on standard error, only errors."},
+    [OPT_QUIET] = {0, "quiet", NULL, ATTENTION | PICTURED | VERB_SHOW, SEC_MESSAGES, "No notes on standard error, only errors."},
     [OPT_HELP] = {'h', "help", NULL, VERB_ALL, SEC_MESSAGES, "Print this help."},
     [OPT_VERSION] = {0, "version", NULL, VERB_ALL, SEC_MESSAGES, "Print the version."},
 };

@@ -146,6 +146,8 @@ int options_parse(options *o, const verb_desc *verb, int argc, char **argv)
     if (!o->bit)
         o->bit = verb->bits;
     o->verb = verb;
+    o->word = argv;
+    o->words = argc;
     for (int i = 0; i < argc; i++) {
         if (!only_operands && strcmp(argv[i], "--") == 0) {
             only_operands = true;

@@ -18,8 +18,9 @@ enum {
     VERB_SELFTEST = 1u << 6,
     VERB_INFO = 1u << 7,
     VERB_BENCH = 1u << 8,
+    VERB_VIEW = 1u << 9,
     VERB_EXPLAIN = VERB_EXPLAIN_SDPA | VERB_EXPLAIN_MHA | VERB_EXPLAIN_SPLIT,
-    VERB_ALL = (1u << 9) - 1
+    VERB_ALL = (1u << 10) - 1
 };
 
 typedef struct verb_desc {
@@ -85,7 +86,10 @@ typedef enum opt_id {
     OPT_STAGE,
     OPT_CELL,
     OPT_TOKENS,
+    OPT_KEY_TOKENS,
     OPT_LANG,
+    OPT_HEAT,
+    OPT_HTML,
     OPT_NPZ,
     OPT_SUITE,
     OPT_SECONDS,
@@ -124,6 +128,8 @@ typedef struct options {
     int stages;
     const char *operand[MAX_OPERANDS];
     int operands;
+    char **word; /* all of them, as they were typed */
+    int words;
 } options;
 
 /* The verb of that name, or NULL. */

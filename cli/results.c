@@ -153,6 +153,8 @@ static int check_stdout(const results *r, bool to_stdout)
         if (named || (to_stdout && !item->path))
             first = item;
     }
+    if (r->stream_path && is_stdout(r->stream_path) && (first || opt_given(r->o, OPT_JSON)))
+        return trouble("the page goes to standard output, and so would %s; give one of them a file", first ? first->name : "--json");
     return EXIT_DONE;
 }
 
@@ -169,6 +171,9 @@ static int open_files(results *r, bool npy_to_pipe)
         if (r->item[i].path && !seen_before(r, i) && !is_rounded_text(r, &r->item[i]))
             status = open_file(r, i, sentence);
     }
+    if (!status && r->stream_path &&
+        attn_outputs_stream(r->set, r->stream_path, r->stream_make, r->stream_user, sentence, sizeof sentence) != ATTN_OK)
+        status = trouble("%s", sentence);
     return status;
 }
 

@@ -27,6 +27,9 @@ typedef struct results {
     int memories;
     char *text[MAX_RESULTS]; /* of .csv outputs that are rounded */
     int texts;
+    const char *stream_path; /* NULL, or of a file that is made while it is written */
+    attn_status (*stream_make)(void *user, attn_stream *to, char *err, size_t err_size);
+    void *stream_user;
 } results;
 
 void results_close(results *r);

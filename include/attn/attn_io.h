@@ -54,8 +54,8 @@ ATTN_API attn_status attn_file_open(attn_file **out, const char *path, char *err
 
 /* The same from memory, which must stay until attn_file_close. name stands for the path in sentences; the shards of an index are looked
    for in its folder. */
-ATTN_API attn_status attn_file_from_memory(attn_file **out, attn_format format, const void *bytes, size_t size, const char *name,
-                                           char *err, size_t err_size);
+ATTN_API attn_status attn_file_from_memory(attn_file **out, attn_format format, const void *bytes, size_t size, const char *name, char *err,
+                                           size_t err_size);
 
 /* Frees everything that was read from f. NULL is fine. */
 ATTN_API void attn_file_close(attn_file *f);
@@ -117,6 +117,19 @@ ATTN_API attn_status attn_outputs_arrays(attn_outputs *o, const char *path, size
 
 /* Adds a file of `size` bytes, any suffix. The bytes are not copied: they are read at commit. */
 ATTN_API attn_status attn_outputs_bytes(attn_outputs *o, const char *path, const void *bytes, size_t size, char *err, size_t err_size);
+
+/* Where a file that is made while it is written takes its bytes. */
+typedef struct attn_stream attn_stream;
+
+/* Gives the stream its next bytes. ATTN_E_IO when they, or bytes before them, could not be written: nothing more is. */
+ATTN_API attn_status attn_stream_write(attn_stream *s, const void *bytes, size_t size);
+
+/* Adds a file, any suffix, that is made piece by piece, for what is too large to be held: `make` is called once, at commit. It returns the
+   first status that is not ATTN_OK; a sentence of its own goes into err, that of attn_stream_write is added here. user must stay until
+   then. ATTN_E_ARG, ATTN_E_IO, ATTN_E_NOMEM. */
+ATTN_API attn_status attn_outputs_stream(attn_outputs *o, const char *path,
+                                         attn_status (*make)(void *user, attn_stream *to, char *err, size_t err_size), void *user,
+                                         char *err, size_t err_size);
 
 /* Writes and renames all. On failure nothing is left behind and no target has changed, except that devices and pipes may have received a
    part, and that a rename refused after others succeeded (the sentence says which) leaves those done. SIGPIPE and SIGXFSZ that

@@ -20,6 +20,10 @@ struct attn_outputs {
     unsigned char buffer[SINK_BUFFER];
 };
 
+struct attn_stream {
+    struct sink *sink;
+};
+
 static struct report report_for(const char *path, char *err, size_t err_size)
 {
     return (struct report){.text = err, .size = err_size, .file = strcmp(path, "-") == 0 ? "standard output" : path};
@@ -216,20 +220,39 @@ attn_status attn_outputs_arrays(attn_outputs *o, const char *path, size_t count,
     return s;
 }
 
-attn_status attn_outputs_bytes(attn_outputs *o, const char *path, const void *bytes, size_t size, char *err, size_t err_size)
+/* A file of no arrays: its bytes, or the function that makes them. */
+static attn_status add_plain(attn_outputs *o, const char *path, const struct output *what, char *err, size_t err_size)
 {
     const struct report r = report_for(path, err, err_size);
     attn_status s = check_room(o, &r);
     if (s != ATTN_OK)
         return s;
     struct output *item = &o->items[o->count];
-    item->format = ATTN_FORMAT_UNKNOWN;
-    item->bytes = bytes;
-    item->size = size;
+    *item = *what;
     s = keep(o, item, path, &r);
     if (s != ATTN_OK)
         output_close(item);
     return s;
+}
+
+attn_status attn_outputs_bytes(attn_outputs *o, const char *path, const void *bytes, size_t size, char *err, size_t err_size)
+{
+    const struct output plain = {.target = {.fd = -1}, .format = ATTN_FORMAT_UNKNOWN, .bytes = bytes, .size = size};
+    return add_plain(o, path, &plain, err, err_size);
+}
+
+attn_status attn_outputs_stream(attn_outputs *o, const char *path,
+                                attn_status (*make)(void *user, attn_stream *to, char *err, size_t err_size), void *user, char *err,
+                                size_t err_size)
+{
+    const struct output made = {.target = {.fd = -1}, .format = ATTN_FORMAT_UNKNOWN, .stream_make = make, .stream_user = user};
+    return add_plain(o, path, &made, err, err_size);
+}
+
+attn_status attn_stream_write(attn_stream *s, const void *bytes, size_t size)
+{
+    attn_sink_bytes(s->sink, bytes, size);
+    return s->sink->error ? ATTN_E_IO : ATTN_OK;
 }
 
 /* ---- committing ---- */
@@ -237,6 +260,7 @@ attn_status attn_outputs_bytes(attn_outputs *o, const char *path, const void *by
 static attn_status write_output(attn_outputs *o, struct output *item, int fd, const struct report *r)
 {
     struct sink sink = {.fd = fd, .buffer = o->buffer};
+    struct attn_stream stream = {.sink = &sink};
     attn_status s = ATTN_OK;
     switch (item->format) {
     case ATTN_FORMAT_NPY:
@@ -253,11 +277,14 @@ static attn_status write_output(attn_outputs *o, struct output *item, int fd, co
         break;
     case ATTN_FORMAT_SAFETENSORS_INDEX:
     case ATTN_FORMAT_UNKNOWN:
-        attn_sink_bytes(&sink, item->bytes, item->size);
+        if (item->stream_make)
+            s = item->stream_make(item->stream_user, &stream, r->text, r->size);
+        else
+            attn_sink_bytes(&sink, item->bytes, item->size);
         break;
     }
     attn_sink_flush(&sink);
-    return s == ATTN_OK && sink.error != 0 ? attn_io_fail_errno(r, sink.error, "cannot write") : s;
+    return sink.error != 0 ? attn_io_fail_errno(r, sink.error, "cannot write") : s;
 }
 
 /* close() too may report that the bytes did not arrive. */

@@ -31,13 +31,15 @@ struct target {
 struct output {
     char *label; /* the path as given */
     struct target target;
-    attn_format format; /* UNKNOWN: bytes */
+    attn_format format; /* UNKNOWN: bytes, or what stream_make makes */
     struct member *members;
     size_t count;
     char *head; /* .safetensors: what stands before the numbers */
     size_t head_size;
     const void *bytes;
     size_t size;
+    attn_status (*stream_make)(void *user, attn_stream *to, char *err, size_t err_size); /* NULL: bytes */
+    void *stream_user;
 };
 
 /* write_array.c */

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* --html: the page of an explanation. */
+#include "explain.h"
+#include "message.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Text that grows; everything the page needs of it stays with the page. */
+typedef struct words {
+    char *text;
+    size_t used, room;
+} words;
+
+static void append(words *w, const char *text, size_t length)
+{
+    if (w->used + length < w->room) {
+        memcpy(w->text + w->used, text, length);
+        w->used += length;
+        w->text[w->used] = 0;
+    }
+}
+
+/* A word as a shell reads it back. */
+static void append_quoted(words *w, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,=:+@%";
+    if (*word && strspn(word, plain) == strlen(word)) {
+        append(w, word, strlen(word));
+        return;
+    }
+    append(w, "'", 1);
+    for (; *word; word++)
+        append(w, *word == '\'' ? "'\\''" : word, *word == '\'' ? 4 : 1);
+    append(w, "'", 1);
+}
+
+/* "attn explain sdpa q.csv k.csv v.csv --causal" */
+static const char *command_of(page *p, const options *o)
+{
+    words w = {.room = 64 + strlen(o->verb->name)};
+    for (int i = 0; i < o->words; i++)
+        w.room += 4 * strlen(o->word[i]) + 3;
+    w.text = page_memory(p, (int64_t)w.room, 1);
+    if (!w.text)
+        return "";
+    append(&w, "attn ", 5);
+    append(&w, o->verb->name, strlen(o->verb->name));
+    for (int i = 0; i < o->words; i++) {
+        append(&w, " ", 1);
+        append_quoted(&w, o->word[i]);
+    }
+    return w.text;
+}
+
+/* "q.csv, k.csv, v.csv": the files without their folders. */
+static const char *title_of(page *p, const options *o)
+{
+    words w = {.room = 1};
+    for (int i = 0; i < o->operands; i++)
+        w.room += strlen(o->operand[i]) + 3;
+    w.text = page_memory(p, (int64_t)w.room, 1);
+    for (int i = 0; i < o->operands && w.text; i++) {
+        const char *slash = strrchr(o->operand[i], '/'), *name = slash ? slash + 1 : o->operand[i];
+        append(&w, ", ", i ? 2 : 0);
+        append(&w, name, strlen(name));
+    }
+    return w.text ? w.text : "";
+}
+
+void explain_page(const options *o, const char *kind, explain_lang lang, int round, results *r, page *p)
+{
+    *p = (page){.kind = kind, .lang = lang == LANG_KO ? "ko" : "en", .round = round};
+    p->command = command_of(p, o);
+    p->title = title_of(p, o);
+    r->stream_path = o->value[OPT_HTML];
+    r->stream_make = page_write;
+    r->stream_user = p;
+}
+
+int explain_page_status(const page *p, attn_status status) { return status == ATTN_OK ? EXIT_DONE : library_trouble(p->sentence); }
+
+int explain_page_attention(const explanation *e, page *p)
+{
+    p->query_names = e->row_names;
+    p->key_names = e->key_names;
+    return explain_page_status(p, page_add_attention(p, e->s->ctx, &e->t->q, &e->t->k, &e->t->v, e->opts));
+}
