@@ -16,10 +16,10 @@ INLINE void multiply(product m, int64_t rows, int vecs)
 #undef WIDTH
 }
 
-/* scores[key][lane] = k[key] . q[lane]: one chain of multiply-adds over the columns */
+/* scores[key][lane] = k[key] . q[lane], in chains: those of 32 columns have half the error of one over 64, for 1 to 2 % of time */
 KERNEL void score_keys(real *scores, const query_block *b, const real *q, const row_layout *k, int64_t dim, int n_keys)
 {
-    multiply((product){ .c = scores, .c_row = b->lanes, .start = zero_row, .a = k->data, .a_row = k->position, .a_term = 1,
+    multiply((product){ .c = scores, .c_row = b->lanes, .chain = COLUMN_CHAIN, .a = k->data, .a_row = k->position, .a_term = 1,
                         .b = q, .b_term = b->lanes, .terms = dim,
                         .next = k->next, .next_row = k->next_position, .next_term = k->next_column }, n_keys, b->vecs);
 }
@@ -29,7 +29,7 @@ KERNEL void score_keys(real *scores, const query_block *b, const real *q, const 
 KERNEL void mix_values(const query_block *b, const real *weights, const row_layout *v, int64_t value_dim, int n_keys)
 {
     multiply((product){ .c = b->now.out, .c_row = b->lanes,
-                        .start = zero_row, .adds = !b->fresh,
+                        .chain = n_keys, .adds = !b->fresh,
                         .a = v->data, .a_row = 1, .a_term = v->position,
                         .b = weights, .b_term = b->lanes, .terms = n_keys }, value_dim, b->vecs);
 }

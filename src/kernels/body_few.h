@@ -27,7 +27,7 @@ KERNEL void mix_few(const query_block *b, const real *weights, const row_layout 
     for (int64_t c = 0; c < value_dim; c += FEW_VECS * VL) {
         real *out = b->now.out + c;
         multiply_few((product){ .c = out, .c_row = value_dim,
-                                .start = zero_row, .adds = !b->fresh,
+                                .chain = n_keys, .adds = !b->fresh,
                                 .a = weights, .a_row = 1, .a_term = b->lanes,
                                 .b = v->data + c, .b_term = v->position, .terms = n_keys,
                                 .next = v->next ? v->next + c * v->next_column : NULL, .next_term = v->next_position },

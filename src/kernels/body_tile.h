@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The register tile of attention. Scores and the mix of values are both this product:
-       C[r][lane] = start[lane] + sum over t of A[r][t] * B[t][lane]      (C[r][lane] += ... if it adds)
-   A is read as scalars, B and C as vectors. The sum runs over t in order, so a row's bits depend on nothing else. */
+       C[r][lane] = sum over t of A[r][t] * B[t][lane]      (C[r][lane] += ... if it adds)
+   A is read as scalars, B and C as vectors. The terms are added in chains of multiply-adds, the chains in order, so a row's bits depend on
+   nothing else; the shorter a chain, the smaller its rounding errors. */
 
 typedef struct product {
     real *c;           /* [rows][vecs*VL] */
     int64_t c_row;     /* elements between rows of C */
-    const real *start; /* [vecs*VL] where the sums of every row begin, such as zero_row */
     int adds;          /* the sum is added to what C holds, else C is overwritten */
+    int64_t chain;     /* terms of a chain, whole lines of A if it is asked for */
     const real *a; /* A[r][t] = a[r*a_row + t*a_term] */
     int64_t a_row, a_term;
     const real *b; /* B[t] = b + t*b_term */
@@ -17,44 +18,54 @@ typedef struct product {
     int64_t next_row, next_term;
 } product;
 
-enum { MAX_ROWS = 12, MAX_VECS = 4, LINE = 64 / (int)sizeof(real) };
-static const real zero_row[MAX_VECS * VL] = { 0 };
+enum { MAX_ROWS = 12, MAX_VECS = 4, LINE = 64 / (int)sizeof(real), COLUMN_CHAIN = 32 };
 
 /* Few rows wait for memory, and a tile has more streams than the CPU's own prefetch follows. Which factor a tile asks memory for, spread
    over its terms so that memory and arithmetic overlap: */
 typedef enum asking { ASK_NOTHING, ASK_A, ASK_B } asking; /* ASK_A: a_term is 1; a line of every row, now and then */
 
+/* Terms [first, end) added to acc. */
+INLINE void tile_terms(const product *m, vf *acc, const int rows, const int vecs, const asking asks, int64_t first, int64_t end)
+{
+    const real *a = m->a, *b = m->b;
+    const int64_t a_row = m->a_row, a_term = m->a_term, b_term = m->b_term;
+    for (int64_t t = first; t < end; t++) {
+        if (asks == ASK_B) {
+            v_prefetch(m->next + t * m->next_term);
+            v_prefetch(m->next + t * m->next_term + vecs * VL * (int)sizeof(real) - 1);
+        }
+        UNROLL for (int i = 0; i < rows * vecs; i++)
+            acc[i] = v_fma(v_set1(a[i / vecs * a_row + t * a_term]), v_load(b + t * b_term + i % vecs * VL), acc[i]);
+    }
+}
+
 /* One tile. rows, vecs and asks are constants after inlining: acc[] is rows*vecs registers, acc[i] = row i/vecs, vector i%vecs.
    One flat loop over acc is the form that both gcc and clang keep in registers. */
 INLINE void tile(const product *m, const int rows, const int vecs, const asking asks)
 {
-    vf acc[MAX_ROWS * MAX_VECS];
-    UNROLL for (int i = 0; i < rows * vecs; i++)
-        acc[i] = v_load(m->start + i % vecs * VL);
-
-    const real *a = m->a, *b = m->b;
-    const int64_t a_row = m->a_row, a_term = m->a_term, b_term = m->b_term;
-    const int64_t step = asks == ASK_A ? LINE : m->terms;
-    for (int64_t first = 0; first < m->terms; first += step) {
-        const int64_t end = asks == ASK_A && first + step < m->terms ? first + step : m->terms;
-        if (asks == ASK_A)
-            UNROLL for (int r = 0; r < rows; r++)
-                v_prefetch(m->next + r * m->next_row + first * m->next_term);
-        for (int64_t t = first; t < end; t++) {
-            if (asks == ASK_B) {
-                v_prefetch(m->next + t * m->next_term);
-                v_prefetch(m->next + t * m->next_term + vecs * VL * (int)sizeof(real) - 1);
-            }
-            UNROLL for (int i = 0; i < rows * vecs; i++)
-                acc[i] = v_fma(v_set1(a[i / vecs * a_row + t * a_term]), v_load(b + t * b_term + i % vecs * VL), acc[i]);
-        }
-    }
-
-    if (m->adds)
+    int adds = m->adds;
+    int64_t first = 0;
+    do {
+        const int64_t end = first + m->chain < m->terms ? first + m->chain : m->terms;
+        vf acc[MAX_ROWS * MAX_VECS];
         UNROLL for (int i = 0; i < rows * vecs; i++)
-            acc[i] = v_add(v_load(m->c + i / vecs * m->c_row + i % vecs * VL), acc[i]);
-    UNROLL for (int i = 0; i < rows * vecs; i++)
-        v_store(m->c + i / vecs * m->c_row + i % vecs * VL, acc[i]);
+            acc[i] = v_zero();
+        if (asks == ASK_A)
+            for (int64_t line = first; line < end; line += LINE) {
+                UNROLL for (int r = 0; r < rows; r++)
+                    v_prefetch(m->next + r * m->next_row + line * m->next_term);
+                tile_terms(m, acc, rows, vecs, asks, line, line + LINE < end ? line + LINE : end);
+            }
+        else
+            tile_terms(m, acc, rows, vecs, asks, first, end);
+        if (adds)
+            UNROLL for (int i = 0; i < rows * vecs; i++)
+                acc[i] = v_add(v_load(m->c + i / vecs * m->c_row + i % vecs * VL), acc[i]);
+        UNROLL for (int i = 0; i < rows * vecs; i++)
+            v_store(m->c + i / vecs * m->c_row + i % vecs * VL, acc[i]);
+        adds = 1;
+        first += m->chain;
+    } while (first < m->terms); /* without a term the sum is 0 */
 }
 
 /* The tile of a height known only at run time: one case for each, so that every remainder has a tile of its own. */
