@@ -14,11 +14,12 @@ static int compute_all(const explanation *e, results *r, const attn_sdpa_opts *o
     attn_sdpa_opts all = *opts;
     attn_tensor *out;
     int64_t shape[ATTN_MAX_DIMS];
-    const char *path = r->o->value[OPT_NPZ];
-    int status = explain_add_stages(e, r, &all, path);
+    int status = explain_add_stages(e, r, &all);
     const int32_t ndim = part_shape(e->z, PART_OUTPUT, shape);
     if (!status)
-        status = results_add(r, "output", path, e->z->dtype, ndim, shape, true, &out);
+        status = results_add(r, "output", NULL, e->z->dtype, ndim, shape, true, &out);
+    if (!status && opt_given(r->o, OPT_NPZ))
+        explain_bundle(e, r, e->t, out);
     if (!status)
         status = results_open(r, false);
     session_begin(e->s);

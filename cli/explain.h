@@ -5,6 +5,7 @@
 
 #include "attention.h"
 #include "explain_words.h"
+#include "heat.h"
 #include "json_out.h"
 #include "page_data.h"
 #include "table.h"
@@ -17,7 +18,8 @@ typedef struct explanation {
     const sizes *z;
     const attn_sdpa_opts *opts;
     explain_lang lang;
-    int round;                                       /* -1: not given */
+    int round; /* -1: not given */
+    heat_form heat;
     const char *const *row_names, *const *key_names; /* of --tokens and --key-tokens, or NULL */
 } explanation;
 
@@ -46,13 +48,15 @@ int explain_settings(const options *o, explanation *e, labels *words);
 
 /* The stages of every head that is shown. */
 int explain_stages(const explanation *e);
+/* The weights of one head as a heat map, as --heat has it: some rows of many, keys in bands. 0, or an exit code after a message. */
+int explain_heat(const explanation *e, int64_t batch, int64_t head);
 /* --cell. */
 int explain_cell(const explanation *e, const char *place);
 /* The softmax of one row written out, with and without its maximum taken off. */
 void explain_hand_sum(const explanation *e, const row_numbers *r);
 
 /* "1", or "1 (am)" with names; returns out. */
-enum { NAME_TEXT = 64 };
+enum { NAME_TEXT = 80 };
 const char *explain_place(char out[NAME_TEXT], const char *const *names, int64_t at);
 /* A number for running text: `decimals` of --round, else the given number of them. */
 const char *explain_number(char out[CELL_TEXT], const explanation *e, int decimals, double value);
@@ -72,9 +76,11 @@ const char *explain_weights_formula(char out[FORMULA_TEXT], const attn_sdpa_opts
 /* The scale is 1/sqrt(d). */
 bool explain_default_scale(const explanation *e);
 
-/* Every stage of the attention into r, under the names of the contract, at path (NULL: for --json only); opts gets the tensors. The output
-   is not among them. */
-int explain_add_stages(const explanation *e, results *r, attn_sdpa_opts *opts, const char *path);
+/* Every stage of the attention into r, under the names of the contract, for --json and --npz; opts gets the tensors. The output is not
+   among them. */
+int explain_add_stages(const explanation *e, results *r, attn_sdpa_opts *opts);
+/* --npz: the stages in r, q, k, v and z (B,H,L,d) under TransformerLens's names and in its shapes. Before results_open. */
+void explain_bundle(const explanation *e, results *r, const qkv *t, const attn_tensor *z);
 /* "run": what ran. */
 void explain_json_run(json_writer *j, const explanation *e);
 /* What --json prints: the settings, and every result as a stage with its formula. There is a row. */

@@ -92,7 +92,7 @@ static void print_keys(const explanation *e, const row_numbers *r)
     const char **names = need_memory((size_t)count * sizeof *names), *columns[COL_COUNT];
     for (int64_t j = 0; j < count; j++) {
         char name[NAME_TEXT];
-        snprintf(lines[j], NAME_TEXT, "%s %.50s", explain_say(e->lang, W_KEY), explain_place(name, e->key_names, j));
+        snprintf(lines[j], NAME_TEXT, "%s %s", explain_say(e->lang, W_KEY), explain_place(name, e->key_names, j));
         names[j] = lines[j];
     }
     for (int c = 0; c < t.columns; c++)

@@ -17,6 +17,10 @@ static const char *formula_of(const explanation *e, const char *name, char room[
         {"k", "X W_K + b_K, split into heads"},
         {"v", "X W_V + b_V, split into heads"},
         {"z", "weights V"},
+        {"concat", "the heads of z joined"},
+        {"lse", "ln of the softmax denominator"},
+        {"row_max", "the greatest masked score"},
+        {"entropy", "-sum of w ln w, before dropout"},
     };
     if (strcmp(name, "capped") == 0)
         return e->opts->softcap > 0 ? "softcap * tanh(scaled / softcap)" : "scaled";
@@ -42,16 +46,16 @@ void explain_json_run(json_writer *j, const explanation *e)
     jw_end(j, '}');
 }
 
-int explain_add_stages(const explanation *e, results *r, attn_sdpa_opts *opts, const char *path)
+int explain_add_stages(const explanation *e, results *r, attn_sdpa_opts *opts)
 {
-    static const char *const names[] = {"scores", "scaled", "capped", "masked", "weights", "lse"};
+    static const char *const names[] = {"scores", "scaled", "capped", "masked", "weights", "lse", "row_max", "entropy"};
     int status = EXIT_DONE;
     for (size_t i = 0; i < sizeof names / sizeof names[0] && !status; i++) {
         part p;
         int64_t shape[ATTN_MAX_DIMS];
         attn_tensor **field = stage_field(opts, names[i], &p);
         const int32_t ndim = part_shape(e->z, p, shape);
-        status = results_add(r, names[i], path, e->z->dtype, ndim, shape, false, field);
+        status = results_add(r, names[i], NULL, e->z->dtype, ndim, shape, false, field);
     }
     return status;
 }

@@ -4,6 +4,8 @@
 #include "finish.h"
 #include "message.h"
 
+#include <stdlib.h>
+
 /* Everything of one run. */
 typedef struct whole {
     explanation e;
@@ -11,6 +13,8 @@ typedef struct whole {
     mha_inputs m;
     const attn_mha_weights *prepared;
     attn_tensor *out;
+    attn_tensor *concat;      /* NULL, or of --json and --npz */
+    attn_tensor head_results; /* of --npz */
 } whole;
 
 static int64_t rows_of(const attn_tensor *t) { return t->shape[t->ndim - 2]; }
@@ -78,23 +82,43 @@ static int print_text(const whole *a)
     return finish_stdout();
 }
 
-/* Arrays for q, k, v, z and the output; with --json or --npz for every stage. */
+/* --json and --npz need every stage. */
+static bool wants_stages(const options *o) { return (opt_given(o, OPT_NPZ) || opt_given(o, OPT_JSON)) && !opt_given(o, OPT_CELL); }
+
+/* Arrays for q, k, v, z and the output; with --json or --npz for every stage, in the order in which they come about. */
 static int add_results(whole *a, results *r, attn_sdpa_opts *sdpa, attn_mha_opts *opts)
 {
-    const options *o = r->o;
-    const char *path = o->value[OPT_NPZ];
+    const sizes *z = a->e.z;
     extra_stage extra[4];
     int64_t shape[ATTN_MAX_DIMS];
     int status = EXIT_DONE;
-    mha_stage_list(extra, a->e.z, opts);
+    mha_stage_list(extra, z, opts);
     for (int i = 0; i < 4 && !status; i++) {
-        if (i == 3 && (path || opt_given(o, OPT_JSON)) && !opt_given(o, OPT_CELL)) /* z comes after the stages that make it */
-            status = explain_add_stages(&a->e, r, sdpa, path);
+        if (i == 3 && wants_stages(r->o))
+            status = explain_add_stages(&a->e, r, sdpa);
         if (!status)
-            status = results_add(r, extra[i].name, path, a->e.z->dtype, extra[i].ndim, extra[i].shape, true, extra[i].where);
+            status = results_add(r, extra[i].name, NULL, z->dtype, extra[i].ndim, extra[i].shape, true, extra[i].where);
     }
-    mha_output_shape(&a->w, &a->m, a->e.z, shape);
-    return status ? status : results_add(r, "output", path, a->e.z->dtype, a->m.x.ndim, shape, false, &a->out);
+    mha_output_shape(&a->w, &a->m, z, shape);
+    const int64_t out_width = shape[a->m.x.ndim - 1];
+    shape[a->m.x.ndim - 1] = z->H * z->d_v;
+    if (!status && wants_stages(r->o))
+        status = results_add(r, "concat", NULL, z->dtype, a->m.x.ndim, shape, false, &a->concat);
+    shape[a->m.x.ndim - 1] = out_width;
+    if (!status)
+        status = results_add(r, "output", NULL, z->dtype, a->m.x.ndim, shape, false, &a->out);
+    if (!status && opt_given(r->o, OPT_NPZ))
+        status = explain_mha_bundle(&a->e, r, opts, a->out, &a->head_results);
+    return status;
+}
+
+/* What the library does not give: the heads joined, and each head's part of the output. */
+static void derive(const whole *a, const attn_tensor *z)
+{
+    if (a->concat)
+        explain_join(z, a->concat);
+    if (a->head_results.data)
+        explain_head_results(z, &a->w.w_o, &a->head_results);
 }
 
 static int compute(whole *a, results *r, page *p, qkv *t)
@@ -116,6 +140,7 @@ static int compute(whole *a, results *r, page *p, qkv *t)
         return status;
     *t = (qkv){*opts.q, *opts.k, *opts.v};
     a->e.t = t;
+    derive(a, opts.z);
     if (paged)
         status = explain_mha_page(&a->e, p, &a->w, &a->m, opts.z, a->out);
     return status ? status : results_commit(r);
@@ -147,6 +172,7 @@ static int run(whole *a, const labels *words)
         status = print_text(a);
     results_close(&r);
     page_close(&p);
+    free(a->head_results.data);
     return status;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "explain.h"
 #include "message.h"
+#include "text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -64,14 +65,17 @@ int explain_settings(const options *o, explanation *e, labels *words)
     for (size_t i = 0; i < sizeof wholes / sizeof wholes[0] && !status && opt_given(o, OPT_CELL); i++)
         if (opt_given(o, wholes[i]))
             status = trouble("--cell shows one row, and --%s writes all of them; give one of the two", opt_table[wholes[i]].name);
+    if (!status)
+        status = heat_choose(&e->heat, stdout, o);
     e->lang = lang == 1 ? LANG_KO : LANG_EN;
     return status ? status : labels_read(words, o);
 }
 
 const char *explain_place(char out[NAME_TEXT], const char *const *names, int64_t at)
 {
+    char name[NAME_TEXT - 24];
     if (names)
-        snprintf(out, NAME_TEXT, "%lld (%.40s)", (long long)at, names[at]);
+        snprintf(out, NAME_TEXT, "%lld (%s)", (long long)at, text_cut(name, sizeof name, names[at], (int)sizeof name));
     else
         snprintf(out, NAME_TEXT, "%lld", (long long)at);
     return out;

@@ -140,7 +140,7 @@ static void print_row_sums(const block *b)
         printf("    %s\n", explain_say(e->lang, W_EMPTY_ROW));
 }
 
-static void print_weights(block *b)
+static int print_weights(block *b)
 {
     const explanation *e = b->e;
     char shapes[SHAPE_TEXT], softmax[FORMULA_TEXT], formula[FORMULA_TEXT + 16];
@@ -148,9 +148,13 @@ static void print_weights(block *b)
     explain_heading(formula, "", explain_say(e->lang, W_WEIGHTS));
     print_table(b, STAGE_WEIGHTS);
     print_row_sums(b);
+    const int status = explain_heat(e, b->numbers[0].b, b->numbers[0].h);
+    if (status)
+        return status;
     product_shapes(shapes, e->z->Lq, e->z->Lk, e->z->d_v);
     explain_heading("weights V = output", shapes, explain_say(e->lang, W_OUTPUT));
     print_table(b, STAGE_COUNT);
+    return EXIT_DONE;
 }
 
 /* The last row that sees few enough keys to be summed by hand. */
@@ -174,10 +178,10 @@ static int explain_head(const explanation *e, int64_t batch, int64_t head, bool 
     if (!status) {
         print_scores(&b);
         print_masked(&b);
-        print_weights(&b);
-        if (by_hand)
-            print_hand_sum(&b);
+        status = print_weights(&b);
     }
+    if (!status && by_hand)
+        print_hand_sum(&b);
     for (int k = 0; k < b.rows; k++)
         row_free(&b.numbers[k]);
     return status;

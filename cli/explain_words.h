@@ -20,6 +20,8 @@ typedef enum explain_word {
     W_SINK_TAKES,
     W_DROPPED,
     W_EMPTY_ROW,
+    W_HEAT_KEYS,
+    W_HEAT_HIDDEN,
     /* the sum by hand */
     W_BY_HAND,
     W_ONLY_VISIBLE,

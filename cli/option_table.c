@@ -69,7 +69,7 @@ const opt_desc opt_table[OPT_COUNT] = {
          "The order of the axes: (B,H,L,d) or (B,L,H,d), of inputs and outputs with heads; rank 3 is (H,L,d) or (L,H,d). Never of "
          "masks. Default: bhld."},
     [OPT_DTYPE] = {0, "dtype", "f32|f16|bf16|f64", WRITING, SEC_ARRAYS, "The dtype of the output. Default: that of Q (X)."},
-    [OPT_IN_DTYPE] = {0, "in-dtype", "bf16", ATTENTION | VERB_SHOW, SEC_ARRAYS, "Read uint16 arrays as bf16."},
+    [OPT_IN_DTYPE] = {0, "in-dtype", "bf16", ATTENTION | VERB_SHOW | VERB_VIEW, SEC_ARRAYS, "Read uint16 arrays as bf16."},
 
     [OPT_OUTPUT] = {'o', "output", "OUT", WRITING, SEC_RESULTS,
                     "Where the output goes; - is standard output. Default: a table on a terminal, .npy into a pipe."},
@@ -81,6 +81,7 @@ const opt_desc opt_table[OPT_COUNT] = {
         {0, "stage", "NAME=F", WRITING, SEC_RESULTS,
          "Write one stage: scores, scaled, capped, masked, weights, output, row_max, entropy; of mha also q, k, v, z. Repeatable."},
 
+    [OPT_ARRAY] = {0, "array", "NAME", VERB_VIEW, SEC_EXPLAIN, "Only the arrays whose names begin with NAME."},
     [OPT_CELL] = {0, "cell", "B,H,I[,J]", EXPLAINED, SEC_EXPLAIN,
                   "One row with every number of its sum: batch item B, head H, row I; with J one key of it."},
     [OPT_TOKENS] = {0, "tokens", "TEXT|F", EXPLAINED | PICTURED, SEC_EXPLAIN,
@@ -89,7 +90,7 @@ const opt_desc opt_table[OPT_COUNT] = {
                         "Name the keys by words of their own, as in cross-attention; --tokens then names the rows alone."},
     [OPT_LANG] = {0, "lang", "en|ko", EXPLAINED | PICTURED, SEC_EXPLAIN, "Explain in English or in Korean. Default: en."},
     [OPT_HEAT] =
-        {0, "heat", "auto|color|ascii|off", 0, SEC_EXPLAIN,
+        {0, "heat", "auto|color|ascii|off", EXPLAINED, SEC_EXPLAIN,
          "How the weights are drawn in the text: 256 colours, characters, or not at all. Default: auto, colours on a terminal that has "
          "them and UTF-8."},
     [OPT_HTML] = {0, "html", "F", EXPLAINED | PICTURED, SEC_EXPLAIN,

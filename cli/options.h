@@ -84,6 +84,7 @@ typedef enum opt_id {
     OPT_LSE,
     OPT_MASS,
     OPT_STAGE,
+    OPT_ARRAY,
     OPT_CELL,
     OPT_TOKENS,
     OPT_KEY_TOKENS,

@@ -20,17 +20,6 @@ typedef struct attention {
     attn_tensor bias, plus; /* both of one shape */
 } attention;
 
-/* With leading axes of size 1. */
-static attn_tensor rank4(const attn_tensor *t)
-{
-    attn_tensor wide = {.data = t->data, .dtype = t->dtype, .ndim = 4, .shape = {1, 1, 1, 1}};
-    for (int32_t i = 0; i < t->ndim; i++) {
-        wide.shape[4 - t->ndim + i] = t->shape[i];
-        wide.stride[4 - t->ndim + i] = t->stride[i];
-    }
-    return wide;
-}
-
 static attn_status library_failed(page *p, attn_ctx *ctx, attn_status status) { return page_fail(p, status, "%s", attn_ctx_error(ctx)); }
 
 /* One row of weights, out of the kernel. */
@@ -77,7 +66,7 @@ static page_array array_of(const char *name, const attn_tensor *t, page_form for
 /* t spread over the axes of size 1 that it has where `shape` is larger. */
 static attn_tensor spread(const attn_tensor *t, const int64_t shape[4])
 {
-    attn_tensor wide = rank4(t);
+    attn_tensor wide = tensor_rank4(*t);
     for (int i = 0; i < 4; i++)
         if (wide.shape[i] == 1) {
             wide.shape[i] = shape[i];
@@ -95,7 +84,7 @@ static attn_status add_bias(page *p, attention *a, const attn_tensor *first, con
         return page_add_array(p, &array, true);
     }
     int64_t shape[4];
-    const attn_tensor one = rank4(first), two = rank4(second);
+    const attn_tensor one = tensor_rank4(*first), two = tensor_rank4(*second);
     for (int i = 0; i < 4; i++)
         shape[i] = one.shape[i] == 1 ? two.shape[i] : one.shape[i];
     a->bias = spread(first, shape);
@@ -242,7 +231,7 @@ static attention *remember(page *p, attn_ctx *ctx, const attn_tensor *q, const a
     attention *a = page_memory(p, 1, sizeof *a);
     if (!a)
         return NULL;
-    *a = (attention){.p = p, .ctx = ctx, .q = rank4(q), .k = rank4(k), .v = rank4(v), .opts = *opts};
+    *a = (attention){.p = p, .ctx = ctx, .q = tensor_rank4(*q), .k = tensor_rank4(*k), .v = tensor_rank4(*v), .opts = *opts};
     a->dtype = q->dtype == ATTN_F64 || k->dtype == ATTN_F64 || v->dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32;
     p->opts = &a->opts;
     p->shape.B = a->q.shape[0];

@@ -68,23 +68,28 @@ int64_t page_cells(const page *p)
 
 int64_t page_elements(const page_array *a) { return product(a->ndim, a->shape); }
 
+void page_leave_out(page *p, const page_array *a, int64_t most)
+{
+    char shape[SHAPE_TEXT];
+    p->left_out[p->left++] = a->name;
+    page_note(p, "%s %s is left out: it has %lld numbers, and a page shows at most %lld of such an array", a->name,
+              shape_text(shape, a->ndim, a->shape), (long long)page_elements(a), (long long)most);
+}
+
 attn_status page_add_array(page *p, const page_array *a, bool can_be_left_out)
 {
     char shape[SHAPE_TEXT];
     const int64_t elements = page_elements(a), most = PAGE_ARRAY_BYTES / (int64_t)attn_dtype_size(a->dtype);
-    if (elements <= most && p->arrays == PAGE_ARRAYS)
-        return page_fail(p, ATTN_E_ARG, "more than %d arrays for one page", PAGE_ARRAYS);
-    if (elements <= most) {
-        p->array[p->arrays++] = *a;
+    if (elements > most && can_be_left_out) {
+        page_leave_out(p, a, most);
         return ATTN_OK;
     }
-    shape_text(shape, a->ndim, a->shape);
-    if (!can_be_left_out)
+    if (elements > most)
         return page_fail(p, ATTN_E_SHAPE, "%s %s has %lld numbers, and a page holds %lld in one array; explain fewer rows or heads",
-                         a->name, shape, (long long)elements, (long long)most);
-    p->left_out[p->left++] = a->name;
-    page_note(p, "%s %s is left out: it has %lld numbers, and a page holds %lld in one array", a->name, shape, (long long)elements,
-              (long long)most);
+                         a->name, shape_text(shape, a->ndim, a->shape), (long long)elements, (long long)most);
+    if (p->arrays == PAGE_ARRAYS)
+        return page_fail(p, ATTN_E_ARG, "more than %d arrays for one page", PAGE_ARRAYS);
+    p->array[p->arrays++] = *a;
     return ATTN_OK;
 }
 
@@ -105,14 +110,10 @@ attn_status page_add(page *p, const char *name, const attn_tensor *t, int32_t nd
 
 attn_status page_add_optional(page *p, const char *name, const attn_tensor *t, int32_t ndim, const int64_t *shape, int64_t most)
 {
-    char text[SHAPE_TEXT];
-    if (!t)
-        return ATTN_OK;
     const page_array a = numbers_of(name, t, ndim, shape);
     if (page_elements(&a) <= most)
         return page_add_array(p, &a, true);
-    p->left_out[p->left++] = name;
-    page_note(p, "%s %s is left out: a page shows such an array up to %lld numbers", name, shape_text(text, ndim, shape), (long long)most);
+    page_leave_out(p, &a, most);
     return ATTN_OK;
 }
 

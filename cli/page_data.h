@@ -57,12 +57,12 @@ typedef enum page_weights { PAGE_NO_WEIGHTS, PAGE_WEIGHTS_EXACT, PAGE_WEIGHTS_U8
 typedef struct page {
     const char *kind, *title, *command, *lang, *isa;
     page_shape shape;
-    const attn_sdpa_opts *opts;                        /* NULL: no options to show */
-    double scale;                                      /* that was used */
-    int64_t *offset;                                   /* [B] */
-    double *slopes;                                    /* NULL, or of ALiBi: [H], or [B,H] where they differ */
-    int round;                                         /* -1: not given */
-    const char *const *query_names, *const *key_names; /* NULL, or one for each */
+    const attn_sdpa_opts *opts;                                             /* NULL: no options to show */
+    double scale;                                                           /* that was used */
+    int64_t *offset;                                                        /* [B] */
+    double *slopes;                                                         /* NULL, or of ALiBi: [H], or [B,H] where they differ */
+    int round;                                                              /* -1: not given */
+    const char *const *query_names, *const *key_names, *const *layer_names; /* NULL, or one for each */
     page_array array[PAGE_ARRAYS];
     int arrays;
     page_weights weights;
@@ -83,10 +83,12 @@ void page_close(page *p);
 
 /* An array of numbers: t with any strides, of `ndim` axes in the page (t's elements in row-major order). NULL adds nothing. */
 attn_status page_add(page *p, const char *name, const attn_tensor *t, int32_t ndim, const int64_t *shape);
-/* The same; without it the page is whole, so that it is left out with a note when it has more than `most` elements. */
+/* The same of a t that is there; without it the page is whole, so that it is left out with a note when it has more than `most` elements. */
 attn_status page_add_optional(page *p, const char *name, const attn_tensor *t, int32_t ndim, const int64_t *shape, int64_t most);
 /* An array in any form; a copy of *a is kept. One that is too large is refused, or left out with a note where that can be. */
 attn_status page_add_array(page *p, const page_array *a, bool can_be_left_out);
+/* Names an array that is too large among those left out, and says so in a note. */
+void page_leave_out(page *p, const page_array *a, int64_t most);
 /* Says how the weights are in the page: up to `exact` cells in full (then the caller adds them), else by p->weight_rows. */
 void page_choose_weights(page *p, int64_t exact);
 

@@ -153,6 +153,7 @@ static void write_document(json_writer *j, const page *p)
     jw_begin(j, "labels", '{');
     write_names(j, "query", p->query_names, p->shape.Lq);
     write_names(j, "key", p->key_names, p->shape.Lk);
+    write_names(j, "layer", p->layer_names, p->shape.layers);
     jw_end(j, '}');
     write_arrays(j, p);
     write_rest(j, p);

@@ -137,7 +137,15 @@ static bool is_stdout(const char *path)
            (!S_ISCHR(named.st_mode) || isatty(STDOUT_FILENO));
 }
 
-/* Standard output takes one array, or JSON. */
+/* A file beside the results that goes to standard output. */
+static int check_stdout_of(const results *r, const char *what, const char *path, const char *other)
+{
+    if (!path || !is_stdout(path) || (!other && !opt_given(r->o, OPT_JSON)))
+        return EXIT_DONE;
+    return trouble("%s goes to standard output, and so would %s; give one of them a file", what, other ? other : "--json");
+}
+
+/* Standard output takes one array, one page, or JSON. */
 static int check_stdout(const results *r, bool to_stdout)
 {
     const result *first = NULL;
@@ -153,9 +161,9 @@ static int check_stdout(const results *r, bool to_stdout)
         if (named || (to_stdout && !item->path))
             first = item;
     }
-    if (r->stream_path && is_stdout(r->stream_path) && (first || opt_given(r->o, OPT_JSON)))
-        return trouble("the page goes to standard output, and so would %s; give one of them a file", first ? first->name : "--json");
-    return EXIT_DONE;
+    const bool npz = r->also.path && is_stdout(r->also.path);
+    const int status = check_stdout_of(r, "--npz", r->also.path, first ? first->name : NULL);
+    return status ? status : check_stdout_of(r, "--html", r->stream_path, first ? first->name : npz ? "--npz" : NULL);
 }
 
 static int open_files(results *r, bool npy_to_pipe)
@@ -171,6 +179,10 @@ static int open_files(results *r, bool npy_to_pipe)
         if (r->item[i].path && !seen_before(r, i) && !is_rounded_text(r, &r->item[i]))
             status = open_file(r, i, sentence);
     }
+    const bundle *b = &r->also;
+    if (!status && b->path &&
+        attn_outputs_arrays(r->set, b->path, (size_t)b->count, b->name, b->tensor, sentence, sizeof sentence) != ATTN_OK)
+        status = trouble("%s", sentence);
     if (!status && r->stream_path &&
         attn_outputs_stream(r->set, r->stream_path, r->stream_make, r->stream_user, sentence, sizeof sentence) != ATTN_OK)
         status = trouble("%s", sentence);

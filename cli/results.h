@@ -18,6 +18,14 @@ typedef struct result {
     attn_tensor view;   /* as the library fills it: differs with --layout blhd */
 } result;
 
+/* One file of arrays under names of its own. */
+typedef struct bundle {
+    const char *path; /* NULL: there is none */
+    const char *name[MAX_RESULTS];
+    attn_tensor tensor[MAX_RESULTS];
+    int count;
+} bundle;
+
 typedef struct results {
     const options *o;
     attn_outputs *set;
@@ -27,6 +35,7 @@ typedef struct results {
     int memories;
     char *text[MAX_RESULTS]; /* of .csv outputs that are rounded */
     int texts;
+    bundle also;
     const char *stream_path; /* NULL, or of a file that is made while it is written */
     attn_status (*stream_make)(void *user, attn_stream *to, char *err, size_t err_size);
     void *stream_user;

@@ -170,6 +170,16 @@ attn_tensor tensor_matrix(const attn_tensor *t, int64_t block)
     return m;
 }
 
+attn_tensor tensor_rank4(attn_tensor t)
+{
+    attn_tensor wide = {.data = t.data, .dtype = t.dtype, .ndim = 4, .shape = {1, 1, 1, 1}};
+    for (int32_t i = 0; i < t.ndim; i++) {
+        wide.shape[4 - t.ndim + i] = t.shape[i];
+        wide.stride[4 - t.ndim + i] = t.stride[i];
+    }
+    return wide;
+}
+
 attn_tensor tensor_swapped(const attn_tensor *t, int32_t a, int32_t b)
 {
     int32_t order[ATTN_MAX_DIMS];

@@ -30,6 +30,8 @@ int tensor_new(attn_tensor *t, const char *what, attn_dtype dtype, int32_t ndim,
 void tensor_fill(attn_tensor *t, uint64_t seed);
 /* The matrix (rows, cols) at place `block` of the leading axes, counted in row-major order; rank 1 is one row, rank 0 one number. */
 attn_tensor tensor_matrix(const attn_tensor *t, int64_t block);
+/* With leading axes of size 1; t has at most four. */
+attn_tensor tensor_rank4(attn_tensor t);
 /* Axes `a` and `b` exchanged, counted from the last (1 = the last one). */
 attn_tensor tensor_swapped(const attn_tensor *t, int32_t a, int32_t b);
 #endif

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 uint32_t text_decode(const char *text, int *bytes)
 {
@@ -24,10 +25,12 @@ uint32_t text_decode(const char *text, int *bytes)
 
 bool text_is_control(uint32_t c) { return c < 0x20 || (c >= 0x7F && c < 0xA0); }
 
-/* The ranges of Unicode's EastAsianWidth W and F that text uses, and the usual combining marks. */
+/* The ranges of Unicode's EastAsianWidth W and F that text uses, the usual combining marks, and the vowels and finals of Hangul written
+   letter by letter, which stand in the columns of the first. */
 static int columns_of(uint32_t c)
 {
-    static const uint32_t none[][2] = {{0x0300, 0x036F}, {0x200B, 0x200F}, {0xFE00, 0xFE0F}, {0x20D0, 0x20FF}};
+    static const uint32_t none[][2] = {{0x0300, 0x036F}, {0x1160, 0x11FF}, {0xD7B0, 0xD7FF},
+                                       {0x200B, 0x200F}, {0xFE00, 0xFE0F}, {0x20D0, 0x20FF}};
     static const uint32_t wide[][2] = {{0x1100, 0x115F}, {0x2E80, 0x303E},   {0x3041, 0xA4CF},   {0xA960, 0xA97F},
                                        {0xAC00, 0xD7A3}, {0xF900, 0xFAFF},   {0xFE30, 0xFE6F},   {0xFF00, 0xFF60},
                                        {0xFFE0, 0xFFE6}, {0x1F300, 0x1F64F}, {0x1F900, 0x1F9FF}, {0x20000, 0x3FFFD}};
@@ -46,6 +49,21 @@ int text_columns(const char *text)
     for (const char *s = text; *s; s += bytes)
         columns += columns_of(text_decode(s, &bytes));
     return columns;
+}
+
+const char *text_cut(char *out, size_t size, const char *text, int columns)
+{
+    size_t used = 0;
+    int bytes;
+    for (const char *s = text; *s; s += bytes) {
+        columns -= columns_of(text_decode(s, &bytes));
+        if (columns < 0 || used + (size_t)bytes >= size)
+            break;
+        memcpy(out + used, s, (size_t)bytes);
+        used += (size_t)bytes;
+    }
+    out[used] = 0;
+    return out;
 }
 
 static void print_shown(FILE *f, const char *text)

@@ -33,6 +33,15 @@ const verb_desc verb_table[] = {
      "# the textbook's two words\nattn explain sdpa q.csv k.csv v.csv\n"
      "# one row of head 2 of a causal run, in Korean\nattn explain sdpa q.npy k.npy v.npy --causal --cell 0,2,5 --lang ko",
      1, 4},
+    {"view", VERB_VIEW, "view FILE --html OUT [options]", "show attention that another program saved as a page for a browser",
+     "FILE is a .npz, .safetensors or .npy file. It holds attention weights as Hugging Face's attentions, one array (L,H,Lq,Lk), (H,Lq,Lk) "
+     "or "
+     "(L,B,H,Lq,Lk), or an array (B,H,Lq,Lk) or (H,Lq,Lk) for each layer, in the order of the numbers in their names.\n\n"
+     "Or it holds stages by name: blocks.0.attn.hook_pattern and others of TransformerLens, or weights, scores and others of attn.\n\n"
+     "Nothing is computed: the page shows the numbers of the file.",
+     "# saved with numpy.savez('a.npz', *[a.numpy() for a in out.attentions])\n"
+     "attn view a.npz --tokens tokens.json --html a.html",
+     1, 1},
     {"show", VERB_SHOW, "show FILE", "print the shape, dtype and values of the arrays in a file",
      "FILE is .npy, .npz, .safetensors, or .csv or .txt with numbers. Large arrays are shortened.",
      "# what is in there?\nattn show weights.npz", 1, 1},

@@ -67,19 +67,49 @@ assert np.array_equal(np.float32(cell['stages']['weights']), a('w.npy')[1, 3, 2]
 assert cell['cell']['kv_head'] == 1 and cell['cell']['position'] == 4"
 }
 
-@test "--npz and --json hold every stage" {
+@test "--json holds every stage, and --npz by TransformerLens's names and shapes" {
     four_heads
     attn explain sdpa qkv.npz --causal=top-left --npz stages.npz >text.txt
     attn explain sdpa qkv.npz --causal=top-left --json >stages.json
     numpy "
 import json
-file, stages = a('stages.npz'), json.load(open('stages.json'))['stages']
-assert list(stages) == ['scores', 'scaled', 'capped', 'masked', 'weights', 'lse', 'output'] and set(file) == set(stages)
-for name in stages:
-    assert stages[name]['shape'] == list(file[name].shape)
-    assert np.array_equal(np.array([float(x) for x in np.array(stages[name]['values'], object).ravel()], 'f4'), file[name].ravel()), name
-assert np.isneginf(file['masked'][0, 0, 0, 1:]).all()"
+file, stages, qkv = a('stages.npz'), json.load(open('stages.json'))['stages'], a('qkv.npz')
+assert list(stages) == ['scores', 'scaled', 'capped', 'masked', 'weights', 'lse', 'row_max', 'entropy', 'output']
+names = {n: n for n in ('scores', 'scaled', 'capped', 'lse')} | {'masked': 'hook_attn_scores', 'weights': 'hook_pattern'}
+assert set(file) == set(names.values()) | {'hook_q', 'hook_k', 'hook_v', 'hook_z'}
+flat = lambda s: np.array([float(x) for x in np.array(s['values'], object).ravel()], 'f4').reshape(s['shape'])
+for ours, theirs in names.items():
+    assert np.array_equal(flat(stages[ours]), file[theirs]), ours
+for name in 'qkv':
+    assert np.array_equal(file['hook_' + name], qkv[name].transpose(0, 2, 1, 3)), name
+assert np.array_equal(flat(stages['output']), file['hook_z'].transpose(0, 2, 1, 3))
+assert np.isneginf(file['hook_attn_scores'][0, 0, 0, 1:]).all()
+w = flat(stages['weights'])
+assert np.array_equal(flat(stages['row_max']), np.where(np.isneginf(flat(stages['masked'])), -np.inf, flat(stages['masked'])).max(-1))
+with np.errstate(all='ignore'):
+    assert np.allclose(flat(stages['entropy']), -np.where(w > 0, w * np.log(w), 0).sum(-1), atol=1e-5)"
     grep -q "Q K^T = scores" text.txt
+    attn explain sdpa q.csv k.csv v.csv --npz two.npz >text.txt
+    numpy "assert {n: x.shape for n, x in a('two.npz').items()}['hook_q'] == (1, 2, 1, 4)"
+    attn explain sdpa qkv.npz --layout bhld --html page.html --npz both.npz
+    [ -s page.html ] && [ -s both.npz ]
+}
+
+@test "multi-head attention: each head's part of the output adds up to it" {
+    numpy "
+r = np.random.default_rng(4)
+draw = lambda *shape: r.standard_normal(shape)
+np.save('x.npy', draw(2, 5, 6).astype('f4')); np.save('m.npy', draw(2, 7, 3).astype('f4'))
+np.savez('w.npz', w_q=draw(6, 8), w_k=draw(3, 4), w_v=draw(3, 4), w_o=draw(8, 9), b_o=draw(9))"
+    attn explain mha x.npy w.npz --heads 4 --kv-heads 2 --memory m.npy --npz stages.npz --json >stages.json
+    numpy "
+import json
+file, stages, w = a('stages.npz'), json.load(open('stages.json'))['stages'], a('w.npz')
+assert file['hook_result'].shape == (2, 5, 4, 9) and file['hook_k'].shape == (2, 7, 2, 2)
+z = file['hook_z']
+assert np.allclose(file['hook_result'], np.einsum('bihd,hdo->biho', z, w['w_o'].reshape(4, 2, 9)), atol=1e-12)
+assert np.allclose(file['hook_result'].sum(2) + w['b_o'], file['output'], atol=1e-12)
+assert np.array_equal(np.array(stages['concat']['values']), z.reshape(2, 5, 8)) and list(stages)[-3:] == ['z', 'concat', 'output']"
 }
 
 @test "a sink and a hidden row are said" {
@@ -109,7 +139,7 @@ assert np.isneginf(file['masked'][0, 0, 0, 1:]).all()"
     [ -z "$SANITIZED" ] || skip "a sanitizer needs more memory than the limit"
     numpy "np.savez('long.npz', **{n: np.zeros((20000, 4), np.float32) for n in 'qkv'})"
     (ulimit -v 600000 && attn explain sdpa long.npz --threads 1) >text.txt
-    [ "$(wc -l <text.txt)" -lt 60 ]
+    [ "$(wc -l <text.txt)" -lt 90 ]
     grep -q "(20000,4) x (4,20000) -> (20000,20000)" text.txt
 }
 

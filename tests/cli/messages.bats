@@ -6,9 +6,9 @@ load support
 two() { attn sdpa q.csv k.csv v.csv "$@"; }
 
 @test "verbs" {
-    fails_with "there is no verb diagnose; the verbs are sdpa, mha, explain, show, selftest, info, bench" attn diagnose
-    fails_with "there is no verb ''; the verbs are sdpa, mha, explain, show, selftest, info, bench" attn ""
-    fails_with "there is no verb sdp (did you mean sdpa?); the verbs are sdpa, mha, explain, show, selftest, info, bench" attn sdp
+    fails_with "there is no verb diagnose; the verbs are sdpa, mha, explain, view, show, selftest, info, bench" attn diagnose
+    fails_with "there is no verb ''; the verbs are sdpa, mha, explain, view, show, selftest, info, bench" attn ""
+    fails_with "there is no verb sdp (did you mean sdpa?); the verbs are sdpa, mha, explain, view, show, selftest, info, bench" attn sdp
     fails_with "attn explain needs to know what: attn explain sdpa|mha|split; see attn explain --help" attn explain
     fails_with "attn explain knows sdpa, mha and split, and was given q.csv; for example: attn explain sdpa Q K V" attn explain q.csv
     run attn
@@ -240,7 +240,8 @@ assert a('out.npy').dtype == np.float64 and np.array_equal(a('out.npy')[0], [10,
     local arrays='\x1b[2J\x07 (1), \x7f\xc2\x9b1m (1), 가 (1)'
     fails_with "Q: strange.safetensors holds 3 arrays ($arrays), and none is called q; give a file with one array" \
         attn sdpa strange.safetensors k.csv v.csv
-    fails_with $'there is no verb \\xff\\xed\\xa0\\x80\\xc0\\xaf\uac00; the verbs are sdpa, mha, explain, show, selftest, info, bench' \
+    fails_with \
+        $'there is no verb \\xff\\xed\\xa0\\x80\\xc0\\xaf\uac00; the verbs are sdpa, mha, explain, view, show, selftest, info, bench' \
         attn $'\xff\xed\xa0\x80\xc0\xaf\uac00'
 }
 
