@@ -2,7 +2,7 @@
 #include "commands.h"
 #include "explain.h"
 #include "finish.h"
-#include "help.h"
+#include "kinds.h"
 #include "message.h"
 
 #include <stdlib.h>
@@ -116,38 +116,12 @@ static int explain_sdpa(const options *o)
     return status;
 }
 
-static int print_page(const char *word)
-{
-    if (strcmp(word, "--version") == 0)
-        printf("attn %s\n", attn_version());
-    else
-        help_verb(stdout, verb_find("explain"));
-    return finish_stdout();
-}
-
-static const verb_desc kinds[] = {
-    {"explain sdpa", VERB_EXPLAIN_SDPA, "explain sdpa Q K V [--html F] [--cell B,H,I[,J]] [options]", NULL, NULL, NULL, 1, 3},
-    {"explain mha", VERB_EXPLAIN_MHA, "explain mha X WEIGHTS --heads H [--html F] [--cell B,H,I[,J]] [options]", NULL, NULL, NULL, 2, 2},
-    {"explain split", VERB_EXPLAIN_SPLIT, "explain split X --heads H [--html F] [options]", NULL, NULL, NULL, 1, 1},
+static const kind kinds[] = {
+    {{"explain sdpa", VERB_EXPLAIN_SDPA, "explain sdpa Q K V [--html F] [--cell B,H,I[,J]] [options]", NULL, NULL, NULL, 1, 3},
+     explain_sdpa},
+    {{"explain mha", VERB_EXPLAIN_MHA, "explain mha X WEIGHTS --heads H [--html F] [--cell B,H,I[,J]] [options]", NULL, NULL, NULL, 2, 2},
+     explain_mha},
+    {{"explain split", VERB_EXPLAIN_SPLIT, "explain split X --heads H [--html F] [options]", NULL, NULL, NULL, 1, 1}, explain_split},
 };
 
-int cmd_explain(int argc, char **argv)
-{
-    static int (*const commands[])(const options *) = {explain_sdpa, explain_mha, explain_split};
-    options o = {.operands = 0};
-    if (argc == 0)
-        return trouble("attn explain needs to know what: attn explain sdpa|mha|split; see attn explain --help");
-    if (strcmp(argv[0], "--help") == 0 || strcmp(argv[0], "-h") == 0 || strcmp(argv[0], "--version") == 0)
-        return print_page(argv[0]);
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        if (strcmp(argv[0], kinds[i].name + strlen("explain ")) != 0)
-            continue;
-        const int status = options_parse(&o, &kinds[i], argc - 1, argv + 1);
-        if (status)
-            return status;
-        if (opt_given(&o, OPT_HELP) || opt_given(&o, OPT_VERSION))
-            return print_page(opt_given(&o, OPT_HELP) ? "--help" : "--version");
-        return commands[i](&o);
-    }
-    return trouble("attn explain knows sdpa, mha and split, and was given %s; for example: attn explain sdpa Q K V", argv[0]);
-}
+int cmd_explain(int argc, char **argv) { return run_kind("explain", kinds, (int)(sizeof kinds / sizeof kinds[0]), argc, argv); }

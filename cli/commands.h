@@ -9,6 +9,7 @@ int cmd_sdpa(const options *o);
 int cmd_mha(const options *o);
 int cmd_explain(int argc, char **argv); /* reads its own options: they depend on what is explained */
 int cmd_view(const options *o);
+int cmd_diagnose(int argc, char **argv);
 int cmd_show(const options *o);
 int cmd_selftest(const options *o);
 int cmd_info(const options *o);

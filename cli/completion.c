@@ -3,7 +3,12 @@
 
 #include <string.h>
 
-static const char *const kinds = "sdpa mha split"; /* what explain takes */
+/* What these verbs take first. */
+static const struct {
+    const char *verb, *kinds;
+} first[] = {{"explain", "sdpa mha split"}, {"diagnose", "sdpa mha"}};
+
+enum { FIRST = sizeof first / sizeof first[0] };
 
 /* The argument without the brackets of one that may be left out; "" for none. Returns its length. */
 static int argument_of(const opt_desc *d, const char **argument)
@@ -41,10 +46,11 @@ void completion_bash(FILE *f)
           "    if [ \"$COMP_CWORD\" = 1 ]; then\n        words='",
           f);
     print_verbs(f);
-    fprintf(f,
-            " --help --version'\n    elif [ \"$COMP_CWORD\" = 2 ] && [ \"$prev\" = explain ]; then\n        words='%s --help'\n"
-            "    else\n        case $prev in\n",
-            kinds);
+    fputs(" --help --version'\n", f);
+    for (int i = 0; i < FIRST; i++)
+        fprintf(f, "    elif [ \"$COMP_CWORD\" = 2 ] && [ \"$prev\" = %s ]; then\n        words='%s --help'\n", first[i].verb,
+                first[i].kinds);
+    fputs("    else\n        case $prev in\n", f);
     for (int id = 0; id < OPT_COUNT; id++)
         if (is_choice(&opt_table[id]) && opt_table[id].arg[0] != '[') {
             fprintf(f, "        --%s) words='", opt_table[id].name);
@@ -98,10 +104,11 @@ void completion_zsh(FILE *f)
 {
     fputs("#compdef attn\n# made from the table of options of attn\nif (( CURRENT == 2 )); then\n    compadd ", f);
     print_verbs(f);
-    fprintf(f,
-            " --help --version\n    return\nfi\nif (( CURRENT == 3 )) && [[ $words[2] == explain ]]; then\n    compadd %s --help\n"
-            "    return\nfi\ncase $words[2] in\n",
-            kinds);
+    fputs(" --help --version\n    return\nfi\n", f);
+    for (int i = 0; i < FIRST; i++)
+        fprintf(f, "if (( CURRENT == 3 )) && [[ $words[2] == %s ]]; then\n    compadd %s --help\n    return\nfi\n", first[i].verb,
+                first[i].kinds);
+    fputs("case $words[2] in\n", f);
     for (int i = 0; i < verb_count; i++) {
         fprintf(f, "%s)\n    _arguments \\\n", verb_table[i].name);
         for (int id = 0; id < OPT_COUNT; id++)
@@ -128,7 +135,8 @@ void completion_fish(FILE *f)
         print_fish_text(f, verb_table[i].summary);
         fputc('\n', f);
     }
-    fprintf(f, "complete -c attn -n '__fish_seen_subcommand_from explain' -a '%s'\n", kinds);
+    for (int i = 0; i < FIRST; i++)
+        fprintf(f, "complete -c attn -n '__fish_seen_subcommand_from %s' -a '%s'\n", first[i].verb, first[i].kinds);
     for (int i = 0; i < verb_count; i++)
         for (int id = 0; id < OPT_COUNT; id++) {
             const opt_desc *d = &opt_table[id];

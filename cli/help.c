@@ -46,6 +46,8 @@ const char *help_option_limit(const opt_desc *d, const verb_desc *verb)
         return "";
     if (held == VERB_EXPLAIN_MHA)
         return " (Of explain mha.)";
+    if (held == VERB_DIAGNOSE_MHA)
+        return " (Of diagnose mha.)";
     return held & VERB_EXPLAIN_SPLIT ? " (Of explain mha and split.)" : " (Not of explain split.)";
 }
 
@@ -99,7 +101,7 @@ void help_verb(FILE *f, const verb_desc *verb)
         }
     }
     print_examples(f, verb);
-    fputs("\nExit status: 0 done, 1 differs (selftest), 2 trouble, 130 interrupted.\n", f);
+    fputs("\nExit status: 0 done, 1 differs (diagnose, selftest), 2 trouble, 130 interrupted.\n", f);
 }
 
 void help_overview(FILE *f)
@@ -112,6 +114,6 @@ void help_overview(FILE *f)
           "  --version   print the version\n"
           "\nFiles are .npy, .npz, .safetensors, and .csv or .txt for rank 2; - is standard input\n"
           "or output. Without -o a terminal gets a table and a pipe gets .npy bytes.\n"
-          "\nExit status: 0 done, 1 differs (selftest), 2 trouble, 130 interrupted.\n",
+          "\nExit status: 0 done, 1 differs (diagnose, selftest), 2 trouble, 130 interrupted.\n",
           f);
 }

@@ -118,7 +118,8 @@ static void print_examples(FILE *f, const verb_desc *verb)
 
 static void print_exit_status(FILE *f)
 {
-    fputs(".Sh EXIT STATUS\n.Bl -tag -width Ds -compact\n.It 0\ndone\n.It 1\ndiffers: selftest found a kernel outside its error bound\n"
+    fputs(".Sh EXIT STATUS\n.Bl -tag -width Ds -compact\n.It 0\ndone\n.It 1\ndiffers: diagnose found a difference,\nor selftest a kernel "
+          "outside its error bound\n"
           ".It 2\ntrouble; one sentence on standard error says which\n.It 130\ninterrupted\n.El\n",
           f);
 }

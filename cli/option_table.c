@@ -4,10 +4,10 @@
 
 #define EXPLAINED (VERB_EXPLAIN_SDPA | VERB_EXPLAIN_MHA)
 #define WRITING (VERB_SDPA | VERB_MHA)
-#define ATTENTION (WRITING | EXPLAINED)
-#define WITH_MHA (VERB_MHA | VERB_EXPLAIN_MHA)
+#define ATTENTION (WRITING | EXPLAINED | VERB_DIAGNOSE)
+#define WITH_MHA (VERB_MHA | VERB_EXPLAIN_MHA | VERB_DIAGNOSE_MHA)
 #define PICTURED (VERB_EXPLAIN_SPLIT | VERB_VIEW)
-#define SHOWING (ATTENTION | VERB_EXPLAIN_SPLIT | VERB_SHOW)
+#define SHOWING (WRITING | EXPLAINED | VERB_EXPLAIN_SPLIT | VERB_SHOW)
 
 const char *const opt_section_title[SEC_COUNT] = {
     [SEC_HEADS] = "Heads and projections",
@@ -17,6 +17,7 @@ const char *const opt_section_title[SEC_COUNT] = {
     [SEC_ARRAYS] = "Arrays",
     [SEC_RESULTS] = "Results",
     [SEC_EXPLAIN] = "Explaining",
+    [SEC_DIAGNOSE] = "Diagnosing",
     [SEC_RUN] = "Running",
     [SEC_MESSAGES] = "Showing",
 };
@@ -88,7 +89,7 @@ const opt_desc opt_table[OPT_COUNT] = {
                     "Name the rows and keys by these words: a text, a file with the words, or a .json file with a list of strings."},
     [OPT_KEY_TOKENS] = {0, "key-tokens", "TEXT|F", EXPLAINED | VERB_VIEW, SEC_EXPLAIN,
                         "Name the keys by words of their own, as in cross-attention; --tokens then names the rows alone."},
-    [OPT_LANG] = {0, "lang", "en|ko", EXPLAINED | PICTURED, SEC_EXPLAIN, "Explain in English or in Korean. Default: en."},
+    [OPT_LANG] = {0, "lang", "en|ko", EXPLAINED | PICTURED | VERB_DIAGNOSE, SEC_EXPLAIN, "Explain in English or in Korean. Default: en."},
     [OPT_HEAT] =
         {0, "heat", "auto|color|ascii|off", EXPLAINED, SEC_EXPLAIN,
          "How the weights are drawn in the text: 256 colours, characters, or not at all. Default: auto, colours on a terminal that has "
@@ -97,6 +98,13 @@ const opt_desc opt_table[OPT_COUNT] = {
                   "Write all of it as one page for a browser, which needs no network, instead of text."},
     [OPT_NPZ] = {0, "npz", "F", EXPLAINED, SEC_EXPLAIN,
                  "Write every stage as an array of this .npz file too, by TransformerLens's names where it has one."},
+
+    [OPT_GOT] = {0, "got", "OUT", VERB_DIAGNOSE, SEC_DIAGNOSE, "The output to be judged; its dtype says which error bound holds."},
+    [OPT_GOT_WEIGHTS] = {0, "got-weights", "W", VERB_DIAGNOSE, SEC_DIAGNOSE,
+                         "The weights (B,H,Lq,Lk) that came with it; dropout is told by them alone."},
+    [OPT_RTOL] = {0, "rtol", "X", VERB_DIAGNOSE, SEC_DIAGNOSE,
+                  "Equal is abs(got - right) <= atol + rtol * abs(right), instead of the bound of docs/numerics.md."},
+    [OPT_ATOL] = {0, "atol", "X", VERB_DIAGNOSE, SEC_DIAGNOSE, "The same; one of the two not given is 0."},
 
     [OPT_SUITE] = {0, "suite", "quick|paper|prefill|causal|decode|mha|gemm|16bit|mask|long|threads|all", VERB_BENCH, SEC_RUN,
                    "What is measured. Default: quick."},

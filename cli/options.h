@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* `explain` is three verbs to the parser (its options differ) and one page to the reader. */
+/* `explain` is three verbs to the parser (its options differ) and one page to the reader; `diagnose` is two. */
 enum {
     VERB_SDPA = 1u << 0,
     VERB_MHA = 1u << 1,
@@ -19,8 +19,11 @@ enum {
     VERB_INFO = 1u << 7,
     VERB_BENCH = 1u << 8,
     VERB_VIEW = 1u << 9,
+    VERB_DIAGNOSE_SDPA = 1u << 10,
+    VERB_DIAGNOSE_MHA = 1u << 11,
     VERB_EXPLAIN = VERB_EXPLAIN_SDPA | VERB_EXPLAIN_MHA | VERB_EXPLAIN_SPLIT,
-    VERB_ALL = (1u << 10) - 1
+    VERB_DIAGNOSE = VERB_DIAGNOSE_SDPA | VERB_DIAGNOSE_MHA,
+    VERB_ALL = (1u << 12) - 1
 };
 
 typedef struct verb_desc {
@@ -44,6 +47,7 @@ typedef enum opt_section {
     SEC_ARRAYS,
     SEC_RESULTS,
     SEC_EXPLAIN,
+    SEC_DIAGNOSE,
     SEC_RUN,
     SEC_MESSAGES,
     SEC_COUNT
@@ -92,6 +96,10 @@ typedef enum opt_id {
     OPT_HEAT,
     OPT_HTML,
     OPT_NPZ,
+    OPT_GOT,
+    OPT_GOT_WEIGHTS,
+    OPT_RTOL,
+    OPT_ATOL,
     OPT_SUITE,
     OPT_SECONDS,
     OPT_COMPARE,

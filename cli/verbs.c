@@ -42,6 +42,17 @@ const verb_desc verb_table[] = {
      "# saved with numpy.savez('a.npz', *[a.numpy() for a in out.attentions])\n"
      "attn view a.npz --tokens tokens.json --html a.html",
      1, 1},
+    {"diagnose", VERB_DIAGNOSE, "diagnose sdpa Q K V --got OUT [options]\ndiagnose mha X WEIGHTS --heads H --got OUT [options]",
+     "say whether an output is right, and if not, which mistake gives it",
+     "OUT is compared with the float64 definition, cell by cell, within the error bound of its dtype. If it differs, every known mistake "
+     "is "
+     "tried, and every two of them: each is a variation of the definition, and it is named when it gives OUT within the bound. Mistakes "
+     "that "
+     "this data cannot tell apart are all named.\n\n"
+     "Large problems are sampled by rows, and the report says so. docs/diagnose.md lists the mistakes.",
+     "# what did I do wrong?\nattn diagnose sdpa q.npy k.npy v.npy --causal --got mine.npy\n"
+     "# a layer with its weights, in Korean\nattn diagnose mha x.npy weights.npz --heads 8 --got mine.npy --lang ko",
+     1, 4},
     {"show", VERB_SHOW, "show FILE", "print the shape, dtype and values of the arrays in a file",
      "FILE is .npy, .npz, .safetensors, or .csv or .txt with numbers. Large arrays are shortened.",
      "# what is in there?\nattn show weights.npz", 1, 1},

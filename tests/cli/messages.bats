@@ -6,21 +6,23 @@ load support
 two() { attn sdpa q.csv k.csv v.csv "$@"; }
 
 @test "verbs" {
-    fails_with "there is no verb diagnose; the verbs are sdpa, mha, explain, view, show, selftest, info, bench" attn diagnose
-    fails_with "there is no verb ''; the verbs are sdpa, mha, explain, view, show, selftest, info, bench" attn ""
-    fails_with "there is no verb sdp (did you mean sdpa?); the verbs are sdpa, mha, explain, view, show, selftest, info, bench" attn sdp
+    fails_with "there is no verb compute; the verbs are sdpa, mha, explain, view, diagnose, show, selftest, info, bench" attn compute
+    fails_with "there is no verb ''; the verbs are sdpa, mha, explain, view, diagnose, show, selftest, info, bench" attn ""
+    fails_with "there is no verb sdp (did you mean sdpa?); the verbs are sdpa, mha, explain, view, diagnose, show, selftest, info, bench" attn sdp
     fails_with "attn explain needs to know what: attn explain sdpa|mha|split; see attn explain --help" attn explain
     fails_with "attn explain knows sdpa, mha and split, and was given q.csv; for example: attn explain sdpa Q K V" attn explain q.csv
+    fails_with "attn diagnose needs to know what: attn diagnose sdpa|mha; see attn diagnose --help" attn diagnose
+    fails_with "attn diagnose knows sdpa and mha, and was given q.csv; for example: attn diagnose sdpa Q K V --got OUT" attn diagnose q.csv
     run attn
     [ "$status" = 2 ]
-    lines "Usage: attn VERB" "sdpa" "mha" "explain" "show" "selftest" "info" "bench"
+    lines "Usage: attn VERB" "sdpa" "mha" "explain" "diagnose" "show" "selftest" "info" "bench"
 }
 
 @test "options" {
     fails_with "attn sdpa has no option --causl; did you mean --causal?" two --causl
     fails_with "attn sdpa has no option --zzzzzz; attn sdpa --help lists them" two --zzzzzz
     fails_with "attn explain sdpa has no option --zzzzzz; attn explain --help lists them" attn explain sdpa q.csv k.csv v.csv --zzzzzz
-    fails_with "attn sdpa has no option --heads; it belongs to attn mha, attn explain" two --heads 2
+    fails_with "attn sdpa has no option --heads; it belongs to attn mha, attn explain, attn diagnose" two --heads 2
     fails_with "attn sdpa has no option -x; the only short options are -o and -h" two -x
     fails_with "--scale needs an argument: --scale X" two --scale
     fails_with "--align needs an argument: --align top-left|bottom-right" two --align --causal
@@ -240,9 +242,8 @@ assert a('out.npy').dtype == np.float64 and np.array_equal(a('out.npy')[0], [10,
     local arrays='\x1b[2J\x07 (1), \x7f\xc2\x9b1m (1), 가 (1)'
     fails_with "Q: strange.safetensors holds 3 arrays ($arrays), and none is called q; give a file with one array" \
         attn sdpa strange.safetensors k.csv v.csv
-    fails_with \
-        $'there is no verb \\xff\\xed\\xa0\\x80\\xc0\\xaf\uac00; the verbs are sdpa, mha, explain, view, show, selftest, info, bench' \
-        attn $'\xff\xed\xa0\x80\xc0\xaf\uac00'
+    local verbs="the verbs are sdpa, mha, explain, view, diagnose, show, selftest, info, bench"
+    fails_with $'there is no verb \\xff\\xed\\xa0\\x80\\xc0\\xaf\uac00; '"$verbs" attn $'\xff\xed\xa0\x80\xc0\xaf\uac00'
 }
 
 @test "a damaged array beside a good one: nothing is shown, in text or as JSON" {

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "commands.h"
+#include "attention.h"
+#include "diagnose_print.h"
+#include "kinds.h"
+#include "message.h"
+#include "mha_weights.h"
+
+#include <stdlib.h>
+
+/* --got and --got-weights, and the tolerances. */
+typedef struct judged {
+    attn_tensor got, weights;
+    diagnose_input in;
+} judged;
+
+static int read_judged(judged *g, inputs *in)
+{
+    const options *o = in->o;
+    *g = (judged){.in = {.got = &g->got, .tolerance_given = opt_given(o, OPT_RTOL) || opt_given(o, OPT_ATOL)}};
+    if (!opt_given(o, OPT_GOT))
+        return trouble("attn %s needs --got OUT, the output to be judged", o->verb->name);
+    int status = inputs_float(in, "--got", "output", o->value[OPT_GOT], &g->got);
+    if (!status && opt_given(o, OPT_GOT_WEIGHTS)) {
+        status = inputs_float(in, "--got-weights", "weights", o->value[OPT_GOT_WEIGHTS], &g->weights);
+        g->in.got_weights = &g->weights;
+    }
+    if (!status)
+        status = opt_double(o, OPT_RTOL, &g->in.rtol);
+    if (!status)
+        status = opt_double(o, OPT_ATOL, &g->in.atol);
+    if (!status && (g->in.rtol < 0 || g->in.atol < 0))
+        return trouble("--rtol and --atol are tolerances, and must be 0 or more");
+    if (!status && opt_choice(o, OPT_LANG) == -2)
+        return EXIT_TROUBLE;
+    return status;
+}
+
+/* The search itself, and its report. */
+static int judge(const options *o, const diagnose_input *in)
+{
+    char why[512];
+    diagnose_report *r;
+    const enum diagnose_lang lang = opt_choice(o, OPT_LANG) == 1 ? DIAGNOSE_KO : DIAGNOSE_EN;
+    const diagnose_status status = diagnose_run(&r, in, why, sizeof why);
+    if (status != DIAGNOSE_OK)
+        return trouble("%s", status == DIAGNOSE_NO_MEMORY ? "out of memory" : why);
+    const bool given = in->tolerance_given;
+    const int printed = opt_given(o, OPT_JSON) ? diagnose_print_json(r, o->verb->name, given) : diagnose_print_text(r, lang, given);
+    const int code = r->verdict == DIAGNOSE_EQUAL ? EXIT_DONE : EXIT_DIFFERS;
+    diagnose_free(r);
+    return printed ? printed : code;
+}
+
+/* The library judges the arguments, in its own words: it computes the output once. */
+static int check_sdpa(session *s, const qkv *t, const attn_sdpa_opts *opts)
+{
+    sizes z;
+    int64_t shape[ATTN_MAX_DIMS];
+    attn_tensor out;
+    const bool fits = sizes_of(&z, t, opts->cu_seqlens_q != NULL);
+    const int32_t ndim = fits ? part_shape(&z, PART_OUTPUT, shape) : t->q.ndim;
+    int status = tensor_new(&out, "output", fits ? z.dtype : ATTN_F32, ndim, fits ? shape : t->q.shape);
+    if (status)
+        return status;
+    session_begin(s);
+    status = session_end(s, attn_sdpa(s->ctx, &out, &t->q, &t->k, &t->v, opts));
+    free(out.data);
+    return status;
+}
+
+static int diagnose_sdpa(const options *o)
+{
+    session s;
+    inputs in = {.o = o};
+    judged g;
+    qkv t;
+    attention_setup setup;
+    int status = session_open(&s, o);
+    if (status)
+        return status;
+    status = read_judged(&g, &in);
+    if (!status)
+        status = read_qkv(&in, &t);
+    if (!status)
+        status = setup_attention(&setup, &in);
+    if (!status)
+        status = check_sdpa(&s, &t, &setup.opts);
+    if (!status) {
+        g.in.q = &t.q;
+        g.in.k = &t.k;
+        g.in.v = &t.v;
+        g.in.opts = &setup.opts;
+        g.in.blhd = setup_is_blhd(o, &status) && !opt_given(o, OPT_CU_Q);
+        if (g.in.blhd && g.got.ndim >= 3)
+            g.got = tensor_swapped(&g.got, 2, 3);
+        status = judge(o, &g.in);
+    }
+    inputs_close(&in);
+    session_close(&s);
+    return status;
+}
+
+static int check_mha(session *s, const mha_files *w, const mha_inputs *m, const attn_sdpa_opts *sdpa)
+{
+    sizes z;
+    int64_t shape[ATTN_MAX_DIMS];
+    attn_tensor out;
+    attn_mha_weights *prepared = NULL;
+    attn_mha_opts opts = {.struct_size = sizeof opts, .sdpa = sdpa};
+    if (attn_mha_prepare(s->ctx, &prepared, &w->desc) != ATTN_OK)
+        return library_trouble(attn_ctx_error(s->ctx));
+    const bool fits = mha_sizes(&z, w, m);
+    if (fits)
+        mha_output_shape(w, m, &z, shape);
+    int status = tensor_new(&out, "output", fits ? z.dtype : ATTN_F32, m->x.ndim, fits ? shape : m->x.shape);
+    if (!status) {
+        session_begin(s);
+        status = session_end(s, attn_mha(s->ctx, &out, prepared, &m->x, m->memory_given, m->memory_v_given, &opts));
+        free(out.data);
+    }
+    attn_mha_weights_destroy(prepared);
+    return status;
+}
+
+static int diagnose_mha(const options *o)
+{
+    session s;
+    inputs in = {.o = o};
+    judged g;
+    mha_files w;
+    mha_inputs m;
+    attention_setup setup;
+    int status = session_open(&s, o);
+    if (status)
+        return status;
+    status = read_judged(&g, &in);
+    if (!status)
+        status = read_mha_inputs(&m, &in, o->operand[0]);
+    if (!status)
+        status = read_mha_weights(&w, &in, o->operand[1]);
+    if (!status) {
+        choose_mha_precision(&w, &m);
+        status = setup_attention(&setup, &in);
+    }
+    if (!status)
+        status = check_mha(&s, &w, &m, &setup.opts);
+    if (!status) {
+        g.in.mha = &w.desc;
+        g.in.x = &m.x;
+        g.in.memory = m.memory_given;
+        g.in.memory_v = m.memory_v_given;
+        g.in.opts = &setup.opts;
+        status = judge(o, &g.in);
+    }
+    inputs_close(&in);
+    session_close(&s);
+    return status;
+}
+
+static const kind kinds[] = {
+    {{"diagnose sdpa", VERB_DIAGNOSE_SDPA, "diagnose sdpa Q K V --got OUT [options]", NULL, NULL, NULL, 1, 3}, diagnose_sdpa},
+    {{"diagnose mha", VERB_DIAGNOSE_MHA, "diagnose mha X WEIGHTS --heads H --got OUT [options]", NULL, NULL, NULL, 2, 2}, diagnose_mha},
+};
+
+int cmd_diagnose(int argc, char **argv) { return run_kind("diagnose", kinds, (int)(sizeof kinds / sizeof kinds[0]), argc, argv); }

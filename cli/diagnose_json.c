@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose_print.h"
+#include "json_out.h"
+
+static void print_ids(json_writer *j, const char *key, const diagnose_candidate *c)
+{
+    jw_begin(j, key, '[');
+    for (int i = 0; i < c->parts; i++)
+        jw_string(j, NULL, c->part[i]->id);
+    jw_end(j, ']');
+}
+
+/* The names of a pair, with a plus between them. */
+static void print_joined(json_writer *j, const char *key, const diagnose_candidate *c, const char *const *(*text)(const mistake_words *))
+{
+    char all[1024];
+    size_t at = 0;
+    for (int i = 0; i < c->parts && at < sizeof all; i++)
+        at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", i ? "; and " : "", text(c->part[i])[DIAGNOSE_EN]);
+    jw_string(j, key, all);
+}
+
+static const char *const *name_of(const mistake_words *w) { return w->name; }
+static const char *const *remedy_of(const mistake_words *w) { return w->remedy; }
+
+static void print_candidate(json_writer *j, const diagnose_candidate *c)
+{
+    jw_begin(j, NULL, '{');
+    print_ids(j, "ids", c);
+    print_joined(j, "name", c, name_of);
+    print_joined(j, "remedy", c, remedy_of);
+    jw_bool(j, "matches", c->matches);
+    jw_number(j, "max_abs", c->max_abs, ATTN_F32);
+    jw_number(j, "max_bounds", c->max_bounds, ATTN_F32);
+    jw_end(j, '}');
+}
+
+static void print_comparison(json_writer *j, const diagnose_report *r, bool given)
+{
+    char source[64];
+    snprintf(source, sizeof source, given ? "given" : "docs/numerics.md %s", attn_dtype_name(r->dtype));
+    jw_bool(j, "equal", r->verdict == DIAGNOSE_EQUAL);
+    jw_begin(j, "bound", '{');
+    jw_number(j, "rtol", r->rtol, ATTN_F32);
+    jw_number(j, "atol", r->atol, ATTN_F32);
+    jw_string(j, "source", source);
+    jw_end(j, '}');
+    jw_begin(j, "error", '{');
+    jw_number(j, "max_abs", r->max_abs, ATTN_F32);
+    jw_number(j, "max_bounds", r->max_bounds, ATTN_F32);
+    jw_end(j, '}');
+    jw_int(j, "cells", r->cells);
+    jw_int(j, "differing", r->differing);
+    if (!r->first_rank) {
+        jw_string(j, "first_difference", NULL);
+        return;
+    }
+    jw_begin(j, "first_difference", '{');
+    jw_shape(j, "index", r->first_rank, r->first);
+    jw_number(j, "got", r->first_got, r->dtype);
+    jw_number(j, "right", r->first_right, ATTN_F64);
+    jw_end(j, '}');
+}
+
+static void print_sampled(json_writer *j, const diagnose_report *r)
+{
+    if (!r->sampled) {
+        jw_string(j, "sampled", NULL);
+        return;
+    }
+    jw_begin(j, "sampled", '{');
+    jw_begin(j, "rows", '[');
+    for (int64_t i = 0; i < r->sampled_rows; i++)
+        jw_int(j, NULL, r->sampled[i]);
+    jw_end(j, ']');
+    jw_int(j, "of", r->of_rows);
+    jw_bool(j, "equality_too", r->sampled_equality);
+    jw_end(j, '}');
+}
+
+int diagnose_print_json(const diagnose_report *r, const char *command, bool given)
+{
+    static const char *const verdicts[] = {"equal", "named", "tied", "unknown"};
+    json_writer j = jw_begin_document(command);
+    print_comparison(&j, r, given);
+    jw_string(&j, "verdict", verdicts[r->verdict]);
+    jw_begin(&j, "candidates", '[');
+    for (int i = 0; i < r->candidates; i++)
+        print_candidate(&j, &r->candidate[i]);
+    jw_end(&j, ']');
+    jw_begin(&j, "tied", '[');
+    for (int i = 0; i < r->candidates && r->matching > 1; i++)
+        if (r->candidate[i].matches)
+            print_ids(&j, NULL, &r->candidate[i]);
+    jw_end(&j, ']');
+    jw_string(&j, "tell_apart", r->tell_apart[DIAGNOSE_EN]);
+    print_sampled(&j, r);
+    return jw_end_document(&j);
+}

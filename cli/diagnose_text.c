@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "diagnose_print.h"
+#include "finish.h"
+
+#include <attn/attn.h>
+#include <math.h>
+#include <stdio.h>
+
+/* Conversions are the same in both languages and in the same order. */
+enum text {
+    T_EQUAL,
+    T_NAMED,
+    T_TIED,
+    T_UNKNOWN,
+    T_DIFFERS,
+    T_FIRST,
+    T_WEIGHTS,
+    T_REPRODUCES,
+    T_REMEDY,
+    T_ALSO,
+    T_APART,
+    T_NO_APART,
+    T_NEAREST,
+    T_MISSES,
+    T_TRIED,
+    T_BOUND,
+    T_BOUND_GIVEN,
+    T_SAMPLED,
+    T_SAMPLED_ALL,
+    TEXTS
+};
+static const char *const texts[TEXTS][DIAGNOSE_LANGS] = {
+    [T_EQUAL] = {"Right: all %lld cells lie within the bound (greatest difference %.3g, %.2g of the bound).\n",
+                 "맞음: 셀 %lld개가 모두 오차 한계 안에 있다 (가장 큰 차이 %.3g, 한계의 %.2g배).\n"},
+    [T_NAMED] = {"The mistake: ", "실수: "},
+    [T_TIED] = {"One of %d mistakes, which this data cannot tell apart:\n",
+                "다음 %d가지 실수 중 하나이며, 이 데이터로는 구별할 수 없다:\n"},
+    [T_UNKNOWN] = {"Wrong, but by no known mistake, and no two of them together.\n",
+                   "틀렸지만, 알려진 실수나 그 둘의 조합으로는 설명되지 않는다.\n"},
+    [T_DIFFERS] = {"OUT differs in %lld of %lld cells, by up to %.3g (%.2g bounds).",
+                   "OUT은 셀 %lld/%lld개가 다르고, 차이는 최대 %.3g (한계의 %.2g배)."},
+    [T_FIRST] = {" The first is [", " 처음 다른 셀은 ["},
+    [T_WEIGHTS] = {"The weights given differ by up to %.2g bounds.\n", "주어진 가중치는 한계의 최대 %.2g배만큼 다르다.\n"},
+    [T_REPRODUCES] = {"gives OUT to %.3g (%.2g of the bound)", "OUT과의 차이 %.3g (한계의 %.2g배)"},
+    [T_REMEDY] = {"what to do: ", "고치는 법: "},
+    [T_ALSO] = {"The same as the rule of:", "다음 시스템의 규칙과 같다:"},
+    [T_APART] = {"What would tell them apart: ", "구별하려면: "},
+    [T_NO_APART] = {"With these options they are the same computation.\n", "이 옵션에서는 같은 계산이다.\n"},
+    [T_NEAREST] = {"The nearest of the others (they do not give OUT):\n", "그다음으로 가까운 것 (OUT과 맞지 않음):\n"},
+    [T_MISSES] = {"off by %.3g (%.2g bounds)", "차이 %.3g (한계의 %.2g배)"},
+    [T_TRIED] = {"%d mistakes and pairs were tried.\n", "실수와 그 조합 %d가지를 시험했다.\n"},
+    [T_BOUND] = {"Bound: docs/numerics.md for %s, cell by cell; at most %.3g beside half an ulp (%.3g of the value).\n",
+                 "오차 한계: docs/numerics.md의 %s, 셀마다; 값의 반올림(%.3g배 이하) 외에 최대 %.3g.\n"},
+    [T_BOUND_GIVEN] = {"Bound: atol %.3g + rtol %.3g * abs(right), as given.\n",
+                       "오차 한계: atol %.3g + rtol %.3g * abs(정답), 지정한 값.\n"},
+    [T_SAMPLED] = {"Too large to try everything on all rows: the mistakes were tried on %lld of %lld rows.\n",
+                   "모든 행에 시험하기에는 크다: 실수는 행 %lld/%lld개에서 시험했다.\n"},
+    [T_SAMPLED_ALL] = {"Too large to compute in full: only %lld of %lld rows were compared.\n",
+                       "모두 계산하기에는 크다: 행 %lld/%lld개만 비교했다.\n"},
+};
+
+static void print_parts(const diagnose_candidate *c, enum diagnose_lang lang)
+{
+    for (int i = 0; i < c->parts; i++)
+        printf("%s%s", i == 0 ? "" : lang == DIAGNOSE_EN ? "; and " : "; 그리고 ", c->part[i]->name[lang]);
+    putchar('\n');
+}
+
+static void print_details(const diagnose_candidate *c, enum diagnose_lang lang)
+{
+    printf("    ");
+    printf(texts[c->matches ? T_REPRODUCES : T_MISSES][lang], c->max_abs, c->max_bounds);
+    printf(" [");
+    for (int i = 0; i < c->parts; i++)
+        printf("%s%s", i ? " + " : "", c->part[i]->id);
+    puts("]");
+    for (int i = 0; i < c->parts && c->matches; i++)
+        printf("    %s%s\n", texts[T_REMEDY][lang], c->part[i]->remedy[lang]);
+}
+
+static void print_first(const diagnose_report *r, enum diagnose_lang lang)
+{
+    if (!r->first_rank) {
+        putchar('\n');
+        return;
+    }
+    fputs(texts[T_FIRST][lang], stdout);
+    for (int32_t i = 0; i < r->first_rank; i++)
+        printf("%s%lld", i ? "," : "", (long long)r->first[i]);
+    printf(lang == DIAGNOSE_EN ? "]: %.6g, and should be %.6g.\n" : "]: %.6g, 정답은 %.6g.\n", r->first_got, r->first_right);
+}
+
+/* The rules of other systems that match too. */
+static void print_dialects(const diagnose_report *r, enum diagnose_lang lang, int from)
+{
+    int count = 0;
+    for (int i = from; i < r->candidates; i++)
+        if (r->candidate[i].matches && r->candidate[i].is_dialect) {
+            if (count++ == 0)
+                fputs(texts[T_ALSO][lang], stdout);
+            printf("%s %s", count > 1 ? "," : "", r->candidate[i].part[r->candidate[i].parts - 1]->id);
+        }
+    if (count)
+        puts(".");
+}
+
+static void print_matches(const diagnose_report *r, enum diagnose_lang lang)
+{
+    const bool only_dialects = r->candidate[0].is_dialect;
+    int listed = 0;
+    for (int i = 0; i < r->candidates; i++)
+        listed += r->candidate[i].matches && r->candidate[i].is_dialect == only_dialects;
+    if (r->verdict == DIAGNOSE_TIED)
+        printf(texts[T_TIED][lang], listed);
+    else
+        fputs(texts[T_NAMED][lang], stdout);
+    for (int i = 0; i < listed; i++) {
+        if (r->verdict == DIAGNOSE_TIED)
+            printf("  %d. ", i + 1);
+        print_parts(&r->candidate[i], lang);
+        print_details(&r->candidate[i], lang);
+    }
+    print_dialects(r, lang, listed);
+    if (r->verdict == DIAGNOSE_TIED && r->tell_apart[lang])
+        printf("%s%s\n", texts[T_APART][lang], r->tell_apart[lang]);
+}
+
+static void print_nearest(const diagnose_report *r, enum diagnose_lang lang)
+{
+    if (r->matching == r->candidates)
+        return;
+    fputs(texts[T_NEAREST][lang], stdout);
+    for (int i = r->matching; i < r->candidates; i++) {
+        printf("  ");
+        print_parts(&r->candidate[i], lang);
+        print_details(&r->candidate[i], lang);
+    }
+}
+
+static void print_bound(const diagnose_report *r, enum diagnose_lang lang, bool given)
+{
+    if (given)
+        printf(texts[T_BOUND_GIVEN][lang], r->atol, r->rtol);
+    else if (lang == DIAGNOSE_EN)
+        printf(texts[T_BOUND][lang], attn_dtype_name(r->dtype), r->atol, r->rtol);
+    else
+        printf(texts[T_BOUND][lang], attn_dtype_name(r->dtype), r->rtol, r->atol);
+    if (r->sampled)
+        printf(texts[r->sampled_equality ? T_SAMPLED_ALL : T_SAMPLED][lang], (long long)r->sampled_rows, (long long)r->of_rows);
+}
+
+int diagnose_print_text(const diagnose_report *r, enum diagnose_lang lang, bool given)
+{
+    if (r->verdict == DIAGNOSE_EQUAL) {
+        printf(texts[T_EQUAL][lang], (long long)r->cells, r->max_abs, r->max_bounds);
+        print_bound(r, lang, given);
+        return finish_stdout();
+    }
+    if (r->matching)
+        print_matches(r, lang);
+    else
+        fputs(texts[T_UNKNOWN][lang], stdout);
+    printf(texts[T_DIFFERS][lang], (long long)r->differing, (long long)r->cells, r->max_abs, r->max_bounds);
+    print_first(r, lang);
+    if (r->weights_max_bounds > 1)
+        printf(texts[T_WEIGHTS][lang], r->weights_max_bounds);
+    if (!r->matching)
+        print_nearest(r, lang);
+    printf(texts[T_TRIED][lang], r->tried);
+    print_bound(r, lang, given);
+    return finish_stdout();
+}

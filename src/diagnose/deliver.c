@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The evaluator as a whole: its memory, what it can do, and the rows that it hands over. */
+#include "evaluator.h"
+
+#include <math.h>
+#include <string.h>
+
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+bool evaluator_open(evaluator *e, const problem *p, pool *m)
+{
+    *e = (evaluator){.p = p, .m = m};
+    const int64_t sizes[3] = {p->B * p->H * p->Lq * p->d, p->B * p->Hkv * p->Lk * p->d, p->B * p->Hkv * p->Lk * p->d_v};
+    int64_t widest = larger(larger(p->H * p->d_v, p->d), larger(p->out, p->width)), matrix = 0;
+    for (int i = 0; i < 3; i++) {
+        e->own[i] = pool_zeroed(m, sizes[i], sizeof(double));
+        e->own[3 + i] = p->mha ? pool_zeroed(m, sizes[i], sizeof(double)) : NULL;
+        widest = larger(widest, p->columns[i]);
+        matrix = larger(matrix, p->in[i] * p->columns[i]);
+    }
+    const int64_t Lk = larger(p->Lk, p->Hkv); /* LAYOUT_AXES */
+    double **const along_keys[] = {&e->row.scores,  &e->row.scaled, &e->row.capped, &e->row.masked, &e->row.error,   &e->row.after,
+                                   &e->row.weights, &e->row.drift,  &e->group.top,  &e->group.sum,  &e->group.grown, &e->group.count};
+    for (size_t i = 0; i < sizeof along_keys / sizeof along_keys[0]; i++)
+        *along_keys[i] = pool_zeroed(m, Lk, sizeof(double));
+    double **const along_columns[] = {&e->row.output, &e->row.limit,    &e->linear_size, &e->linear_error,
+                                      &e->joined,     &e->joined_error, &e->out,         &e->out_limit};
+    for (size_t i = 0; i < sizeof along_columns / sizeof along_columns[0]; i++)
+        *along_columns[i] = pool_zeroed(m, widest, sizeof(double));
+    e->row.hidden = pool_zeroed(m, Lk, 1);
+    e->row.fate = pool_zeroed(m, Lk, 1);
+    e->row.overflows = pool_zeroed(m, Lk, 1);
+    e->turned = pool_zeroed(m, matrix, sizeof(double));
+    e->w_o_turned = p->w_o ? pool_zeroed(m, p->H * p->d_v * p->out, sizeof(double)) : NULL;
+    return !m->failed;
+}
+
+void evaluator_set(evaluator *e, const variation *v)
+{
+    const problem *p = e->p;
+    const bool same = e->has_heads && memcmp(&e->v.in, &v->in, sizeof v->in) == 0;
+    e->v = *v;
+    e->group.made = false;
+    if (!same)
+        heads_make(e);
+    e->has_heads = true;
+    if (v->w_o == W_O_TRANSPOSED)
+        for (int64_t i = 0; i < p->out * p->out; i++)
+            e->w_o_turned[i] = p->w_o[(i % p->out) * p->out + i / p->out];
+}
+
+/* -------------------------------------------------------------- what is possible ---- */
+
+static bool projections_fit(const problem *p, const input_variation *v)
+{
+    const bool turned[] = {v->w_q_transposed, v->w_k_transposed, v->w_v_transposed},
+               missing[] = {v->b_q_missing, v->b_k_missing, v->b_v_missing};
+    for (int i = 0; i < 3; i++)
+        if ((turned[i] && p->in[i] != p->columns[i]) || (missing[i] && !p->b[i]))
+            return false;
+    const bool qk = p->in[0] == p->in[1] && p->columns[0] == p->columns[1], qv = p->in[0] == p->in[2] && p->columns[0] == p->columns[2],
+               kv = p->in[1] == p->in[2] && p->columns[1] == p->columns[2];
+    switch (v->order) {
+    case ORDER_RIGHT:
+        return true;
+    case ORDER_QK:
+        return qk;
+    case ORDER_QV:
+        return qv;
+    case ORDER_KV:
+        return kv;
+    default:
+        return qk && kv;
+    }
+}
+
+bool variation_possible(const problem *p, const variation *v)
+{
+    if (p->mha) {
+        const bool square = p->w_o && p->H * p->d_v == p->out;
+        if (v->output || v->in.layout || (v->w_o && !square) || (v->b_o_missing && !p->b_o))
+            return false;
+        return projections_fit(p, &v->in);
+    }
+    if (v->in.layout == LAYOUT_AXES) /* masks and lengths would not fit */
+        return !p->packed && !(p->facts & (FACT_MASK_OR_ADDED | FACT_KV_LEN | FACT_Q_LEN | FACT_SINKS | FACT_SLOPES | FACT_DROPOUT)) &&
+               p->Lq % (p->Lk > 0 ? p->Lk : 1) == 0 && !p->got_weights && p->Lk > 0;
+    return !v->concat && !v->w_o;
+}
+
+/* ------------------------------------------------------------------------ cost ---- */
+
+double evaluator_row_cost(const problem *p, const variation *v)
+{
+    const double row = (double)p->Lk * (double)(p->d + p->d_v), rows = p->mha ? (double)p->H : 1;
+    const double outside = p->mha ? (double)p->H * (double)p->d_v * (double)p->out : 0;
+    return rows * row * (v->softmax == SOFTMAX_HEADS ? 1 + (double)p->H : 1) + outside;
+}
+
+double evaluator_setup_cost(const problem *p, const variation *v)
+{
+    double cost = 0;
+    for (int i = 0; i < 3 && p->mha; i++)
+        cost += (double)(p->B * (i == 0 ? p->Lq : p->Lk)) * (double)p->in[i] * (double)p->columns[i];
+    if (v->softmax == SOFTMAX_COLUMNS || v->softmax == SOFTMAX_ALL) /* every row of a head before the first */
+        cost += 2 * (double)p->B * (double)p->H * (double)p->Lq * (double)p->Lk * (double)p->d;
+    return cost;
+}
+
+/* --------------------------------------------------------------------- delivering ---- */
+
+static void deliver_attention(evaluator *e, int64_t at)
+{
+    const problem *p = e->p;
+    const int64_t H = p->H, L = p->Lq, b = at / (H * L);
+    int64_t h = at / L % H, i = at % L;
+    if (e->v.output == OUTPUT_BLHD || e->v.in.layout == LAYOUT_MEMORY_AND_OUT) {
+        const int64_t place = p->blhd ? i * H + h : h * L + i; /* in the memory of an item */
+        h = p->blhd ? place / L : place % H;
+        i = p->blhd ? place % L : place / H;
+    }
+    if (e->v.in.layout == LAYOUT_AXES)
+        evaluator_row(e, b, i, h);
+    else
+        evaluator_row(e, b, h, i);
+    memcpy(e->out, e->row.output, (size_t)p->width * sizeof(double));
+    memcpy(e->out_limit, e->row.limit, (size_t)p->width * sizeof(double));
+}
+
+/* One row of concat(z). */
+static void join_heads(evaluator *e, int64_t b, int64_t i)
+{
+    const problem *p = e->p;
+    const int64_t H = p->H, L = p->Lq, size = p->d_v;
+    for (int64_t t = 0; t < H; t++) {
+        const int64_t place = i * H + t; /* of piece t of row i in the flat memory of (L,H,d_v) */
+        const int64_t head = e->v.concat == CONCAT_RESHAPE ? place / L : e->v.concat == CONCAT_REVERSED ? H - 1 - t : t;
+        evaluator_row(e, b, head, e->v.concat == CONCAT_RESHAPE ? place % L : i);
+        for (int64_t c = 0; c < size; c++) {
+            const int64_t to = e->v.concat == CONCAT_INTERLEAVED ? c * H + t : t * size + c;
+            e->joined[to] = e->row.output[c];
+            e->joined_error[to] = e->p->a.slack * e->row.limit[c];
+        }
+    }
+}
+
+static void deliver_mha(evaluator *e, int64_t at)
+{
+    const problem *p = e->p;
+    const int64_t m = p->H * p->d_v;
+    const double *bias = e->v.b_o_missing ? NULL : p->b_o;
+    join_heads(e, at / p->Lq, at % p->Lq);
+    if (p->w_o && e->v.w_o != W_O_MISSING) {
+        linear_row(e, e->out, e->out_limit, e->joined, e->joined_error, e->v.w_o == W_O_TRANSPOSED ? e->w_o_turned : p->w_o, bias, m,
+                   p->out);
+        return;
+    }
+    for (int64_t c = 0; c < p->out; c++) {
+        e->out[c] = e->joined[c] + (bias ? bias[c] : 0);
+        e->out_limit[c] = e->joined_error[c] + (bias ? e->p->a.u * (fabs(e->joined[c]) + fabs(bias[c])) : 0);
+    }
+}
+
+void evaluator_deliver(evaluator *e, int64_t at)
+{
+    if (e->p->mha)
+        deliver_mha(e, at);
+    else
+        deliver_attention(e, at);
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From the arguments to q, k, v of each head. */
+#include "evaluator.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ------------------------------------------------------------- precision ---- */
+
+/* 2^exponent, for exponents of normal numbers. */
+static double power_of_two(int exponent)
+{
+    const uint64_t word = (uint64_t)(exponent + 1023) << 52;
+    double x;
+    memcpy(&x, &word, sizeof x);
+    return x;
+}
+
+/* To the nearest number with `bits` bits, even at a tie, none finer than 2^least: adding a number whose last place is the wanted one, and
+   taking it off. */
+static double round_bits(double x, int bits, int least, double most)
+{
+    uint64_t word;
+    memcpy(&word, &x, sizeof word);
+    const int exponent = (int)(word >> 52 & 2047) - 1023, last = exponent + 1 - bits > least ? exponent + 1 - bits : least;
+    if (!(fabs(x) <= 2 * most))
+        return isnan(x) ? x : copysign((double)INFINITY, x);
+    const double far = 1.5 * power_of_two(last + 52), y = (x + far) - far;
+    return fabs(y) > most ? copysign((double)INFINITY, x) : y;
+}
+
+double round_to(attn_dtype t, double x)
+{
+    switch (t) {
+    case ATTN_F16:
+        return round_bits(x, 11, -24, 65504);
+    case ATTN_BF16:
+        return round_bits(x, 8, -133, 0x1.FEp127);
+    case ATTN_F32:
+        return (double)(float)x;
+    default:
+        return x;
+    }
+}
+
+double keep(const evaluator *e, double x)
+{
+    switch (e->v.in.precision) {
+    case PRECISION_F16:
+        return round_to(ATTN_F16, x);
+    case PRECISION_F16_SUMS:
+        return e->v.in.steps & STEPS_NUMBERS ? round_to(ATTN_F16, x) : x;
+    case PRECISION_BF16:
+        return round_to(ATTN_BF16, x);
+    default:
+        return x;
+    }
+}
+
+double keep_sum(const evaluator *e, double x) { return e->v.in.precision == PRECISION_F16_SUMS ? round_to(ATTN_F16, x) : x; }
+
+double keep_product(const evaluator *e, double x) { return e->v.in.steps & STEPS_PRODUCTS ? keep_sum(e, x) : x; }
+
+/* ---------------------------------------------------------------- linear ---- */
+
+void linear_row(evaluator *e, double *y, double *dy, const double *x, const double *dx, const double *w, const double *bias, int64_t m,
+                int64_t n)
+{
+    const arithmetic *a = &e->p->a;
+    double *size = e->linear_size, *moved = e->linear_error;
+    const bool exact = e->v.in.precision == PRECISION_RIGHT || e->v.in.steps & STEPS_NOT_OUTSIDE;
+    for (int64_t c = 0; c < n; c++) {
+        y[c] = !bias ? 0 : exact ? bias[c] : keep(e, bias[c]);
+        size[c] = fabs(y[c]);
+        moved[c] = 0;
+    }
+    for (int64_t t = 0; t < m; t++)
+        for (int64_t c = 0; c < n; c++) {
+            const double factor = w[t * n + c], off = dx ? dx[t] * fabs(factor) : 0;
+            y[c] = exact ? y[c] + x[t] * factor : keep_sum(e, y[c] + keep_product(e, keep(e, x[t]) * keep(e, factor)));
+            size[c] += fabs(x[t] * factor) + off;
+            moved[c] += off;
+        }
+    for (int64_t c = 0; c < n; c++) {
+        y[c] = exact ? y[c] : keep(e, y[c]);
+        dy[c] = a->slack * (moved[c] + (double)(m + 2) * a->u * size[c] + (double)(m + 2) * a->tiny);
+        dy[c] = 2 * size[c] < a->most ? dy[c] : (double)INFINITY;
+    }
+}
+
+/* -------------------------------------------------- attention alone: layout ---- */
+
+/* The row (head, i) of (H,L) that is found where (head, i) would be, had the memory the other order: (L,H) for (H,L), or the other way
+   round for input that is (L,H). */
+static int64_t misread_row(const problem *p, int64_t H, int64_t L, int64_t head, int64_t i)
+{
+    if (!p->blhd)
+        return i * H + head;
+    const int64_t n = head * L + i;
+    return (n % H) * L + n / H;
+}
+
+/* [B,H,L,d] with its rows elsewhere */
+static void misread(const problem *p, double *to, const double *from, int64_t H, int64_t L, int64_t d)
+{
+    for (int64_t b = 0; b < p->B; b++)
+        for (int64_t h = 0; h < H; h++)
+            for (int64_t i = 0; i < L; i++)
+                memcpy(to + ((b * H + h) * L + i) * d, from + (b * H * L + misread_row(p, H, L, h, i)) * d, (size_t)d * sizeof *to);
+}
+
+/* [B,H,L,d] as [B,L,H,d] */
+static void exchange(int64_t B, double *to, const double *from, int64_t H, int64_t L, int64_t d)
+{
+    for (int64_t b = 0; b < B; b++)
+        for (int64_t h = 0; h < H; h++)
+            for (int64_t i = 0; i < L; i++)
+                memcpy(to + ((b * L + i) * H + h) * d, from + ((b * H + h) * L + i) * d, (size_t)d * sizeof *to);
+}
+
+static void round_all(const evaluator *e, double *x, int64_t n, double factor)
+{
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = keep(e, x[i]);
+        x[i] = factor == 1 ? x[i] : keep(e, x[i] * factor);
+    }
+}
+
+static void arrange(evaluator *e)
+{
+    const problem *p = e->p;
+    const int64_t nq = p->B * p->H * p->Lq * p->d, nk = p->B * p->Hkv * p->Lk * p->d, nv = p->B * p->Hkv * p->Lk * p->d_v;
+    const uint8_t layout = e->v.in.layout;
+    memcpy(e->own[0], p->q, (size_t)nq * sizeof(double));
+    memcpy(e->own[1], p->k, (size_t)nk * sizeof(double));
+    memcpy(e->own[2], p->v, (size_t)nv * sizeof(double));
+    if (layout == LAYOUT_AXES) {
+        exchange(p->B, e->own[0], p->q, p->H, p->Lq, p->d);
+        exchange(p->B, e->own[1], p->k, p->Hkv, p->Lk, p->d);
+        exchange(p->B, e->own[2], p->v, p->Hkv, p->Lk, p->d_v);
+    } else if (layout) {
+        misread(p, e->own[2], p->v, p->Hkv, p->Lk, p->d_v);
+        if (layout != LAYOUT_V_MEMORY) {
+            misread(p, e->own[0], p->q, p->H, p->Lq, p->d);
+            misread(p, e->own[1], p->k, p->Hkv, p->Lk, p->d);
+        }
+    }
+}
+
+/* --------------------------------------------------- mha: project and split ---- */
+
+/* Which of W_Q, W_K, W_V projects q, k, v. */
+static const int order_source[][3] = {
+    [ORDER_RIGHT] = {0, 1, 2}, [ORDER_QK] = {1, 0, 2},      [ORDER_QV] = {2, 1, 0},
+    [ORDER_KV] = {0, 2, 1},    [ORDER_ROTATED] = {1, 2, 0}, [ORDER_ROTATED_BACK] = {2, 0, 1},
+};
+
+static bool transposed(const input_variation *v, int which)
+{
+    return which == 0 ? v->w_q_transposed : which == 1 ? v->w_k_transposed : v->w_v_transposed;
+}
+
+static bool bias_missing(const input_variation *v, int which)
+{
+    return which == 0 ? v->b_q_missing : which == 1 ? v->b_k_missing : v->b_v_missing;
+}
+
+/* Row n of the projection (L, heads*d) is where in [heads][L][d]? Column c of it at piece c / d. */
+static int64_t split_place(const evaluator *e, int64_t row, int64_t head, int64_t heads, int64_t L)
+{
+    return e->v.in.split == SPLIT_RESHAPE ? row * heads + head : head * L + row;
+}
+
+/* Projection `which` of all rows, split into heads: to [B][heads][L][size], error its bounds. */
+static void project(evaluator *e, int which, double *to, double *error, int64_t heads, int64_t L)
+{
+    const problem *p = e->p;
+    const int source = order_source[e->v.in.order][which], bias_source = e->v.in.order_biases ? which : source;
+    const int64_t m = p->in[which], n = p->columns[which], size = n / heads;
+    const double *w = p->w[source], *bias = bias_missing(&e->v.in, which) ? NULL : p->b[bias_source];
+    const bool turned = transposed(&e->v.in, which);
+    for (int64_t i = 0; turned && i < m * n; i++)
+        e->turned[i] = w[(i % n) * n + i / n];
+    double *y = e->joined, *dy = e->joined_error;
+    for (int64_t r = 0; r < p->B * L; r++) {
+        linear_row(e, y, dy, p->x[which] + r * m, NULL, turned ? e->turned : w, bias, m, n);
+        for (int64_t h = 0; h < heads; h++) {
+            const int64_t place = (r / L) * heads * L + split_place(e, r % L, h, heads, L);
+            memcpy(to + place * size, y + h * size, (size_t)size * sizeof *y);
+            memcpy(error + place * size, dy + h * size, (size_t)size * sizeof *dy);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ make ---- */
+
+void heads_make(evaluator *e)
+{
+    const problem *p = e->p;
+    const bool turned = e->v.in.layout == LAYOUT_AXES;
+    e->B = p->B;
+    e->H = turned ? p->Lq : p->H;
+    e->Hkv = turned ? p->Lk : p->Hkv;
+    e->Lq = turned ? p->H : p->Lq;
+    e->Lk = turned ? p->Hkv : p->Lk;
+    e->d = p->d;
+    e->d_v = p->d_v;
+    e->q = e->own[0];
+    e->k = e->own[1];
+    e->v_ = e->own[2];
+    if (p->mha) {
+        e->dq = e->own[3];
+        e->dk = e->own[4];
+        e->dv = e->own[5];
+        project(e, 0, e->q, e->dq, p->H, p->Lq);
+        project(e, 1, e->k, e->dk, p->Hkv, p->Lk);
+        project(e, 2, e->v_, e->dv, p->Hkv, p->Lk);
+    } else {
+        arrange(e);
+    }
+    if (e->v.in.precision) {
+        const double scale = (p->o.flags & ATTN_SCALE) ? p->o.scale : 1 / sqrt((double)p->d);
+        const bool split = e->v.in.steps & STEPS_SPLIT_SCALE && scale > 0;
+        round_all(e, e->q, p->B * p->H * p->Lq * p->d, split ? keep(e, sqrt(scale)) : e->v.in.steps & STEPS_SCALE_Q ? keep(e, scale) : 1);
+        round_all(e, e->k, p->B * p->Hkv * p->Lk * p->d, split ? keep(e, sqrt(scale)) : 1);
+        round_all(e, e->v_, p->B * p->Hkv * p->Lk * p->d_v, 1);
+    }
+}
+
+int64_t kv_head_of(const evaluator *e, int64_t h)
+{
+    switch (e->v.kv_heads) {
+    case KV_HEADS_TILED:
+        return h % e->Hkv;
+    case KV_HEADS_CLAMPED:
+        return h < e->Hkv ? h : e->Hkv - 1;
+    case KV_HEADS_FIRST:
+        return 0;
+    default:
+        return h / (e->H / e->Hkv);
+    }
+}

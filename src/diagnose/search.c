@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "search.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Pairs may take as much as so many mistakes alone. */
+static const double pairs_may_take = 150;
+
+/* ----------------------------------------------------------------- one cell ---- */
+
+double share_of(const problem *p, double got, double want, double bound, double *abs)
+{
+    *abs = 0;
+    if (got == want || (isnan(got) && isnan(want)))
+        return 0;
+    const bool not_promised = !p->given && !(bound < (double)INFINITY);
+    if (!isfinite(want)) {
+        *abs = not_promised && !isfinite(got) ? 0 : (double)INFINITY;
+        return *abs;
+    }
+    const double limit = limit_of(p, want, bound), off = fabs(got - want);
+    if (not_promised || fabs(want) + limit > greatest_of(p->dtype))
+        return 0;
+    *abs = isnan(off) ? (double)INFINITY : off;
+    return limit > 0 ? *abs / limit : (double)INFINITY;
+}
+
+/* Would this number be told from the right one? */
+static bool differs(const problem *p, double right, double bound, double other)
+{
+    double abs;
+    return share_of(p, other, right, bound, &abs) > 1;
+}
+
+/* ------------------------------------------------------------- one variation ---- */
+
+static void judge_row(search *s, int64_t n, judgement *j)
+{
+    const problem *p = s->p;
+    const double *got = p->got + s->rows[n] * p->width, *right = s->right + n * p->width, *bound = s->right_bound + n * p->width;
+    evaluator_deliver(&s->e, s->rows[n]);
+    for (int64_t c = 0; c < p->width; c++) {
+        double abs;
+        const double share = share_of(p, got[c], s->e.out[c], s->e.out_limit[c], &abs);
+        j->max_bounds = fmax(j->max_bounds, share);
+        j->max_abs = fmax(j->max_abs, abs);
+        j->square += isfinite(abs) ? abs * abs : 0;
+        j->changes = j->changes || differs(p, right[c], bound[c], s->e.out[c]);
+    }
+    j->max_bounds = fmax(j->max_bounds, s->e.weights_bounds);
+    j->max_abs = fmax(j->max_abs, s->e.weights_abs);
+}
+
+judgement search_judge(search *s, const variation *v, bool stop_early)
+{
+    judgement j = {.whole = true};
+    evaluator_set(&s->e, v);
+    s->e.weights_abs = s->e.weights_bounds = 0;
+    for (int64_t n = 0; n < s->count && j.whole; n++) {
+        judge_row(s, s->order[n], &j);
+        s->spent += evaluator_row_cost(s->p, v);
+        j.whole = !stop_early || j.max_bounds <= 1 || n == s->count - 1;
+    }
+    if (s->p->got_weights && s->right_is.max_bounds > 1 && j.max_bounds <= 1)
+        j.changes = true; /* at least the weights */
+    return j;
+}
+
+void search_right(search *s)
+{
+    const problem *p = s->p;
+    const variation right = {.keys = KEYS_RIGHT};
+    double *worst = pool_zeroed(s->m, s->count, sizeof *worst);
+    if (!worst)
+        return;
+    evaluator_set(&s->e, &right);
+    for (int64_t n = 0; n < s->count; n++) {
+        evaluator_deliver(&s->e, s->rows[n]);
+        memcpy(s->right + n * p->width, s->e.out, (size_t)p->width * sizeof(double));
+        memcpy(s->right_bound + n * p->width, s->e.out_limit, (size_t)p->width * sizeof(double));
+        for (int64_t c = 0; c < p->width; c++) {
+            double abs;
+            worst[n] = fmax(worst[n], share_of(p, p->got[s->rows[n] * p->width + c], s->e.out[c], s->e.out_limit[c], &abs));
+        }
+    }
+    int64_t places = 0; /* the rows that differ most stand first; there may be many rows, so only the first few are sorted */
+    for (int64_t n = 0; n < s->count; n++)
+        s->order[n] = n;
+    for (; places < s->count && places < 8; places++) {
+        int64_t best = places;
+        for (int64_t n = places; n < s->count; n++)
+            best = worst[s->order[n]] > worst[s->order[best]] ? n : best;
+        const int64_t first = s->order[best];
+        s->order[best] = s->order[places];
+        s->order[places] = first;
+    }
+    s->right_is = search_judge(s, &right, false);
+}
+
+/* ---------------------------------------------------------------- findings ---- */
+
+static bool is_precision(const variation *v) { return v->in.precision != PRECISION_RIGHT; }
+
+/* A computation in 16 bits explains a difference only if it comes nearer than the same in full precision: its bound is wide. */
+static bool explains(const judgement *j, const variation *v, double square_without)
+{
+    const bool nearer = !is_precision(v) || j->square <= 0.25 * square_without;
+    return j->whole && j->changes && j->max_bounds <= 1 && nearer;
+}
+
+static bool same_ids(const finding *a, const finding *b)
+{
+    if (a->parts != b->parts || a->dialect != b->dialect)
+        return false;
+    for (int i = 0; i < a->parts; i++)
+        if (strcmp(a->part[i]->id, b->part[i]->id) != 0)
+            return false;
+    return true;
+}
+
+static bool better(const finding *a, const finding *b)
+{
+    if (a->matches != b->matches)
+        return a->matches;
+    return a->matches ? a->j.max_bounds < b->j.max_bounds : a->j.max_abs < b->j.max_abs;
+}
+
+/* Keeps the best of each id. */
+static void add(search *s, const finding *f)
+{
+    for (int i = 0; i < s->findings; i++)
+        if (same_ids(&s->found[i], f)) {
+            if (better(f, &s->found[i]))
+                s->found[i] = *f;
+            return;
+        }
+    if (s->findings == s->room) {
+        const int room = s->room ? 2 * s->room : 64;
+        finding *more = pool_zeroed(s->m, room, sizeof *more);
+        if (!more)
+            return;
+        if (s->findings)
+            memcpy(more, s->found, (size_t)s->findings * sizeof *more);
+        s->found = more;
+        s->room = room;
+    }
+    s->found[s->findings++] = *f;
+}
+
+static int matching(const search *s)
+{
+    int count = 0;
+    for (int i = 0; i < s->findings; i++)
+        count += s->found[i].matches && !s->found[i].dialect;
+    return count;
+}
+
+/* ------------------------------------------------------------------- singles ---- */
+
+static bool applies(const search *s, const mistake *m) { return (m->needs & ~s->p->facts) == 0 && variation_possible(s->p, &m->v); }
+
+/* Needs so much before its first row that it is left out. */
+static bool too_large(search *s, const variation *v)
+{
+    const bool groups = v->softmax == SOFTMAX_COLUMNS || v->softmax == SOFTMAX_ALL;
+    return groups && evaluator_setup_cost(s->p, v) > 20 * s->work;
+}
+
+static void try_single(search *s, const mistake *m, double *square)
+{
+    finding f = {.part = {m}, .parts = 1, .v = m->v};
+    *square = -1;
+    if (!applies(s, m))
+        return;
+    if (too_large(s, &m->v)) {
+        s->left_out++;
+        return;
+    }
+    f.j = search_judge(s, &m->v, false);
+    f.matches = explains(&f.j, &m->v, s->right_is.square);
+    s->tried++;
+    *square = f.j.square;
+    if (f.j.changes)
+        add(s, &f);
+}
+
+/* --------------------------------------------------------------------- pairs ---- */
+
+static void try_pair(search *s, const mistake *a, const mistake *b, double square_of_a)
+{
+    finding f = {.part = {a, b}, .parts = 2};
+    if (strcmp(a->id, b->id) == 0 || !variation_join(&f.v, &a->v, &b->v) || !variation_possible(s->p, &f.v))
+        return;
+    f.j = search_judge(s, &f.v, true);
+    f.matches = explains(&f.j, &f.v, square_of_a);
+    s->tried++;
+    if (f.matches)
+        add(s, &f);
+}
+
+/* Every two mistakes. The later ones of the table, which change q, k and v, are in the outer loop: what they change is made once. */
+static void try_pairs(search *s, const double *square)
+{
+    s->spent = 0;
+    for (int b = 1; b < mistake_count; b++)
+        for (int a = 0; a < b; a++) {
+            if (square[a] < 0 || square[b] < 0 || (is_precision(&mistake_table[a].v)))
+                continue;
+            if (s->spent > pairs_may_take * s->work) {
+                s->left_out++;
+                continue;
+            }
+            try_pair(s, &mistake_table[a], &mistake_table[b], square[a]);
+        }
+}
+
+static int by_rank(const void *x, const void *y)
+{
+    const finding *a = x, *b = y;
+    if (a->matches != b->matches)
+        return a->matches ? -1 : 1;
+    if ((a->dialect == NULL) != (b->dialect == NULL))
+        return a->dialect ? 1 : -1;
+    if (a->matches && is_precision(&a->v) != is_precision(&b->v))
+        return is_precision(&a->v) ? 1 : -1;
+    if (a->matches && a->parts != b->parts)
+        return a->parts - b->parts;
+    return better(a, b) ? -1 : better(b, a) ? 1 : 0;
+}
+
+void search_all(search *s)
+{
+    double *square = pool_zeroed(s->m, mistake_count, sizeof *square);
+    if (!square)
+        return;
+    for (int i = 0; i < mistake_count; i++)
+        try_single(s, &mistake_table[i], &square[i]);
+    if (!matching(s))
+        try_pairs(s, square);
+    if (s->findings)
+        qsort(s->found, (size_t)s->findings, sizeof *s->found, by_rank);
+}

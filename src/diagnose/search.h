@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which variations give OUT? */
+#ifndef ATTN_DIAGNOSE_SEARCH_H
+#define ATTN_DIAGNOSE_SEARCH_H
+
+#include "evaluator.h"
+#include "mistakes.h"
+
+/* How near a variation comes to OUT. */
+typedef struct judgement {
+    double max_abs, max_bounds;
+    double square; /* sum of the squared differences */
+    bool changes;  /* it does not give the right answer on this data */
+    bool whole;    /* every row was compared; otherwise it was out of its bounds before */
+} judgement;
+
+/* A mistake or a pair that was judged. */
+typedef struct finding {
+    const mistake *part[2];
+    int parts;
+    const char *dialect; /* or NULL */
+    variation v;
+    judgement j;
+    bool matches;
+} finding;
+
+typedef struct search {
+    const problem *p;
+    pool *m;
+    evaluator e;
+    const int64_t *rows; /* that are compared */
+    int64_t count;
+    int64_t *order;              /* places in rows: those that tell most first */
+    double *right, *right_bound; /* [count][width] */
+    judgement right_is;          /* of the right answer */
+    double work;                 /* multiply-adds that one mistake may take */
+    double spent;                /* on pairs */
+    finding *found;
+    int findings, room, tried, left_out;
+} search;
+
+/* The difference of one cell, in bounds: 0 = the same. */
+double share_of(const problem *p, double got, double want, double bound, double *abs);
+/* Judges the right answer on the rows of s, and orders them. */
+void search_right(search *s);
+/* Every mistake alone, and where none matches every two of them; the dialects. */
+void search_all(search *s);
+judgement search_judge(search *s, const variation *v, bool stop_early);
+#endif
