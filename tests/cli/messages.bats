@@ -6,9 +6,10 @@ load support
 two() { attn sdpa q.csv k.csv v.csv "$@"; }
 
 @test "verbs" {
-    fails_with "there is no verb compute; the verbs are sdpa, mha, explain, view, diagnose, show, selftest, info, bench" attn compute
-    fails_with "there is no verb ''; the verbs are sdpa, mha, explain, view, diagnose, show, selftest, info, bench" attn ""
-    fails_with "there is no verb sdp (did you mean sdpa?); the verbs are sdpa, mha, explain, view, diagnose, show, selftest, info, bench" attn sdp
+    local verbs="the verbs are sdpa, mha, explain, view, diagnose, show, selftest, info, bench"
+    fails_with "there is no verb compute; $verbs" attn compute
+    fails_with "there is no verb ''; $verbs" attn ""
+    fails_with "there is no verb sdp (did you mean sdpa?); $verbs" attn sdp
     fails_with "attn explain needs to know what: attn explain sdpa|mha|split; see attn explain --help" attn explain
     fails_with "attn explain knows sdpa, mha and split, and was given q.csv; for example: attn explain sdpa Q K V" attn explain q.csv
     fails_with "attn diagnose needs to know what: attn diagnose sdpa|mha; see attn diagnose --help" attn diagnose
