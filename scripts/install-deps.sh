@@ -54,6 +54,10 @@ need 3 gcc-aarch64-linux-gnu have aarch64-linux-gnu-gcc
 need 3 libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
 need 3 qemu-user have qemu-aarch64
 need 3 python3-venv python_has ensurepip
+need 3 chromium have chromium
+need 3 chromium-driver have chromedriver
+need 3 python3-selenium python_has selenium
+need 3 fonts-noto-cjk test -e /usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc
 [ -n "$missing" ] || exit 0
 
 if [ "$(id -u)" = 0 ]; then

@@ -38,7 +38,8 @@ class Head {
         this.offset = option(o.offset, b, 0);
         this.kvLen = option(o.kv_len, b, model.Lk);
         this.qLen = option(o.q_len, b, model.Lq);
-        this.slope = option(o.alibi, h, 0);
+        const slopes = o.alibi && Array.isArray(o.alibi[0]) ? o.alibi[b] : o.alibi; // per head, or per batch item and head
+        this.slope = option(slopes, h, 0);
         this.sink = Array.isArray(o.sinks) ? option(o.sinks, h, 0) : null;
         this.scale = o.scale === undefined || o.scale === null ? 1 / Math.sqrt(model.d || 1) : asNumber(o.scale);
         this.softcap = o.softcap || 0;
@@ -109,7 +110,7 @@ class Head {
         case 'scaled': return this.value('scores', i, j) * this.scale;
         case 'capped': return tanhCap(this.value('scaled', i, j), this.softcap);
         case 'masked': return this.isHidden(i, j) ? -Infinity : this.value('capped', i, j) + this.added(i, j);
-        default: return this.kept(i, j, this.share(i, j));
+        default: return this.dropout > 0 && !this.keep ? this.summary(i, j) : this.kept(i, j, this.share(i, j));
         }
     }
 
@@ -136,7 +137,7 @@ class Head {
     }
 
     kept(i, j, share) {
-        if (this.dropout === 0 || !this.keep) {
+        if (this.dropout === 0) {
             return share;
         }
         return this.keep(i, j) && this.dropout < 1 ? share / (1 - this.dropout) : 0;

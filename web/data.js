@@ -92,7 +92,7 @@ class Model {
         this.labels = info.labels || {};
         const s = info.shape || {};
         Object.assign(this, {H: s.H || 1, Hkv: s.Hkv || s.H || 1, Lq: s.Lq || 0, Lk: s.Lk || 0, d: s.d_k || 0, dv: s.d_v || 0});
-        this.B = this.kind === 'view' ? Math.max(s.layers || 1, s.B || 1) : s.B || 1;
+        this.B = (s.B || 1) * (s.layers || 1);
         this.heads = new Map();
     }
 

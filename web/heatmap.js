@@ -176,6 +176,7 @@ class Heatmap {
         const width = Math.min(this.scroller.clientWidth, this.left + this.right + m.cols * this.cell.x);
         const height = Math.min(this.scroller.clientHeight, this.top + m.rows * this.cell.y);
         this.view = {width, height};
+        this.host.dataset.geometry = [this.left, this.top, this.cell.x, this.cell.y].join(' '); // for the tests
         this.canvas.width = Math.max(1, Math.round(width * r));
         this.canvas.height = Math.max(1, Math.round(height * r));
         this.canvas.style.width = `${width}px`;

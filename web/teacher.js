@@ -53,7 +53,9 @@ function teacherNumbers(t) {
             for (let j = 0; j < cols; j++) {
                 const text = cellText(t, name, i, j), x = typedNumber(text);
                 if (!Number.isFinite(x)) {
-                    return {problem: say('bad_number', {matrix: symbolOf(name).replace('_', ''), i, j, text})};
+                    const turned = name === 'k' && t.keyTurned; // named as it is typed
+                    const place = {matrix: turned ? 'Kᵀ' : symbolOf(name).replace('_', ''), i: turned ? j : i, j: turned ? i : j};
+                    return {problem: say('bad_number', {...place, text})};
                 }
                 numbers[name].push(x);
             }

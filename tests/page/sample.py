@@ -79,7 +79,8 @@ def attention(q, k, v, options, mask=None, bias=None):
     weights = np.divide(powers, total, out=np.zeros_like(powers), where=total > 0)
     with np.errstate(divide="ignore"):
         lse = (np.where(np.isneginf(peak), 0, peak) + np.log(total))[..., 0]
-    stages = {"scores": scores, "scaled": scaled, "capped": capped, "masked": masked, "weights": weights, "output": weights @ vv, "lse": lse}
+    stages = {"scores": scores, "scaled": scaled, "capped": capped, "masked": masked, "weights": weights, "output": weights @ vv,
+              "lse": lse}
     return {name: array.astype(np.float32) for name, array in stages.items()}
 
 
