@@ -175,7 +175,7 @@ def visible(p, m, shape):
         see &= causal(m, pos, j)
     if "window" in p:
         see &= window(p, m, pos, j)
-    if "mask" in p and not m.keys() & {"mask-ignored", "mask-multiplied", "mask-added-after-softmax"}:
+    if "mask" in p and "mask-ignored" not in m:
         mask = np.broadcast_to(p["mask"], shape)
         mask = p["mask"].swapaxes(-1, -2) if "mask-on-queries" in m and p["mask"].shape[-2] == 1 else mask
         see &= ~mask if "mask-flipped" in m else mask
@@ -192,22 +192,26 @@ def logits(p, m, s):
     Lq, Lk = x.shape[2:]
     pos = positions(p, m, x.shape[0], Lq, Lk)
     added = alibi(p, m, pos - np.arange(Lk), x.shape[1]) + np.zeros_like(x)
+    s["see"] = visible(p, m, x.shape)
     if "mask-multiplied" in m:
-        x = x * (p["mask"] if "mask" in p else p["bias"]).astype(x.dtype)
+        x = x * (p["bias"] if "bias" in p else s["see"]).astype(x.dtype)
     elif "bias" in p and not m.keys() & {"mask-ignored", "mask-added-after-softmax"}:
         added = added + p["bias"].astype(x.dtype)
     x, s["added"] = x + added.astype(x.dtype), added
-    s["see"] = visible(p, m, x.shape)
     number = next((FINITE[name] for name in FINITE if name in m), -INF)
-    if "weights-not-renormalised" not in m:
+    if not m.keys() & {"weights-not-renormalised", "mask-added-after-softmax"} and ("mask-multiplied" not in m or "bias" in p):
         with np.errstate(over="ignore"):
             hidden = np.full_like(x, number) if "set" in m.values() else x + np.asarray(number, x.dtype)
             x = np.where(s["see"], x, hidden)
     return cap(x, p, m) if "softcap-after-mask" in m else x
 
 
-def softmax(x, axis, sink):
+def softmax(x, axis, sink, naive=False):
+    """A group without a key: weights 0; naive: NaN."""
     top = np.maximum(x.max(axis=axis, keepdims=True), sink)
+    if naive:
+        powers = np.exp(x - top)
+        return powers / powers.sum(axis=axis, keepdims=True)
     powers = np.exp(x - np.where(np.isneginf(top), 0, top))
     total = powers.sum(axis=axis, keepdims=True) + np.exp(sink - np.where(np.isneginf(top), 0, top))
     return powers / np.where(total == 0, 1, total)
@@ -238,13 +242,13 @@ def weigh(p, m, s):
         s["shares"] = x
         return x
     sink = sinks(p, m, x.shape[1], real)
-    w = softmax_sink_late(x, sink) if "sink-left-out-of-max" in m else softmax(x, softmax_axis(m), sink)
+    w = softmax_sink_late(x, sink) if "sink-left-out-of-max" in m else softmax(x, softmax_axis(m), sink, "naive" in m.values())
     s["shares"] = w
     if "weights-not-renormalised" in m:
         w = w * s["see"]
     if "mask-added-after-softmax" in m:
         hidden = -1e9 if m["mask-added-after-softmax"] == "-1e9" else -INF
-        w = w + (np.where(p["mask"], 0, hidden) if "mask" in p else p["bias"]).astype(real)
+        w = w + (np.where(s["see"], 0, hidden) + p.get("bias", 0)).astype(real)
     if "dropout" in p and p["dropout"] > 0:
         w = w * p["keep"] / (1 if "dropout-not-scaled" in m else real.type(1 - p["dropout"]))
     if "dropout-left-on" in m:
