@@ -31,22 +31,20 @@ bool evaluator_open(evaluator *e, const problem *p, pool *m)
     e->row.fate = pool_zeroed(m, Lk, 1);
     e->row.overflows = pool_zeroed(m, Lk, 1);
     e->turned = pool_zeroed(m, matrix, sizeof(double));
+    e->moved = pool_zeroed(m, larger(larger(sizes[0], sizes[1]), sizes[2]), sizeof(double));
     e->w_o_turned = p->w_o ? pool_zeroed(m, p->H * p->d_v * p->out, sizeof(double)) : NULL;
     return !m->failed;
 }
 
 void evaluator_set(evaluator *e, const variation *v)
 {
-    const problem *p = e->p;
     const bool same = e->has_heads && memcmp(&e->v.in, &v->in, sizeof v->in) == 0;
     e->v = *v;
     e->group.made = false;
     if (!same)
         heads_make(e);
     e->has_heads = true;
-    if (v->w_o == W_O_TRANSPOSED)
-        for (int64_t i = 0; i < p->out * p->out; i++)
-            e->w_o_turned[i] = p->w_o[(i % p->out) * p->out + i / p->out];
+    e->w_o = output_matrix(e);
 }
 
 /* -------------------------------------------------------------- what is possible ---- */
@@ -74,18 +72,23 @@ static bool projections_fit(const problem *p, const input_variation *v)
     }
 }
 
+/* Heads and positions exchanged: masks and lengths would not fit. */
+static bool axes_fit(const problem *p)
+{
+    const unsigned unfit = FACT_MASK_OR_ADDED | FACT_KV_LEN | FACT_Q_LEN | FACT_SINKS | FACT_SLOPES | FACT_DROPOUT | FACT_PACKED;
+    return !(p->facts & unfit) && p->Lk > 0 && p->Lq % p->Lk == 0 && !p->got_weights;
+}
+
 bool variation_possible(const problem *p, const variation *v)
 {
-    if (p->mha) {
-        const bool square = p->w_o && p->H * p->d_v == p->out;
-        if (v->output || v->in.layout || (v->w_o && !square) || (v->b_o_missing && !p->b_o))
-            return false;
-        return projections_fit(p, &v->in);
-    }
-    if (v->in.layout == LAYOUT_AXES) /* masks and lengths would not fit */
-        return !p->packed && !(p->facts & (FACT_MASK_OR_ADDED | FACT_KV_LEN | FACT_Q_LEN | FACT_SINKS | FACT_SLOPES | FACT_DROPOUT)) &&
-               p->Lq % (p->Lk > 0 ? p->Lk : 1) == 0 && !p->got_weights && p->Lk > 0;
-    return !v->concat && !v->w_o;
+    const bool square = p->w_o && p->H * p->d_v == p->out;
+    if (v->in.layout == LAYOUT_AXES && !axes_fit(p))
+        return false;
+    if (v->in.precision && v->in.steps & STEPS_SPLIT_SCALE && !(right_scale(p) > 0))
+        return false;
+    if (!p->mha)
+        return !v->concat && !v->w_o;
+    return (!v->w_o || square) && (!v->b_o_missing || p->b_o) && projections_fit(p, &v->in);
 }
 
 /* ------------------------------------------------------------------------ cost ---- */
@@ -109,11 +112,11 @@ double evaluator_setup_cost(const problem *p, const variation *v)
 
 /* --------------------------------------------------------------------- delivering ---- */
 
-static void deliver_attention(evaluator *e, int64_t at)
+/* The row of attention that stands at row i of head h, into e->row. */
+static void deliver_row(evaluator *e, int64_t b, int64_t h, int64_t i)
 {
     const problem *p = e->p;
-    const int64_t H = p->H, L = p->Lq, b = at / (H * L);
-    int64_t h = at / L % H, i = at % L;
+    const int64_t H = p->H, L = p->Lq;
     if (e->v.output == OUTPUT_BLHD || e->v.in.layout == LAYOUT_MEMORY_AND_OUT) {
         const int64_t place = p->blhd ? i * H + h : h * L + i; /* in the memory of an item */
         h = p->blhd ? place / L : place % H;
@@ -123,6 +126,12 @@ static void deliver_attention(evaluator *e, int64_t at)
         evaluator_row(e, b, i, h);
     else
         evaluator_row(e, b, h, i);
+}
+
+static void deliver_attention(evaluator *e, int64_t at)
+{
+    const problem *p = e->p;
+    deliver_row(e, at / (p->H * p->Lq), at / p->Lq % p->H, at % p->Lq);
     memcpy(e->out, e->row.output, (size_t)p->width * sizeof(double));
     memcpy(e->out_limit, e->row.limit, (size_t)p->width * sizeof(double));
 }
@@ -135,11 +144,11 @@ static void join_heads(evaluator *e, int64_t b, int64_t i)
     for (int64_t t = 0; t < H; t++) {
         const int64_t place = i * H + t; /* of piece t of row i in the flat memory of (L,H,d_v) */
         const int64_t head = e->v.concat == CONCAT_RESHAPE ? place / L : e->v.concat == CONCAT_REVERSED ? H - 1 - t : t;
-        evaluator_row(e, b, head, e->v.concat == CONCAT_RESHAPE ? place % L : i);
+        deliver_row(e, b, head, e->v.concat == CONCAT_RESHAPE ? place % L : i);
         for (int64_t c = 0; c < size; c++) {
             const int64_t to = e->v.concat == CONCAT_INTERLEAVED ? c * H + t : t * size + c;
             e->joined[to] = e->row.output[c];
-            e->joined_error[to] = e->p->a.slack * e->row.limit[c];
+            e->joined_error[to] = p->a.slack * e->row.limit[c];
         }
     }
 }
@@ -151,8 +160,7 @@ static void deliver_mha(evaluator *e, int64_t at)
     const double *bias = e->v.b_o_missing ? NULL : p->b_o;
     join_heads(e, at / p->Lq, at % p->Lq);
     if (p->w_o && e->v.w_o != W_O_MISSING) {
-        linear_row(e, e->out, e->out_limit, e->joined, e->joined_error, e->v.w_o == W_O_TRANSPOSED ? e->w_o_turned : p->w_o, bias, m,
-                   p->out);
+        linear_row(e, e->out, e->out_limit, e->joined, e->joined_error, e->w_o, bias, m, p->out);
         return;
     }
     for (int64_t c = 0; c < p->out; c++) {

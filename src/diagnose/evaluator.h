@@ -65,7 +65,10 @@ typedef struct evaluator {
     double *q, *k, *v_, *dq, *dk, *dv;  /* [B,H,Lq,d] ...; dq, dk, dv bound their errors, NULL: exact */
     double *own[6];                     /* memory for them */
     double *linear_size, *linear_error; /* scratch of one row of a projection */
-    double *turned, *w_o_turned;        /* a matrix transposed */
+    double *turned, *w_o_turned;        /* a matrix transposed or rounded */
+    const double *w_o;                  /* as the variation has it */
+    double *moved;                      /* one of q, k, v before its rows are moved */
+    double work;                        /* multiply-adds done so far, about */
     row_values row;
     softmax_group group;
     double *joined, *joined_error;      /* one row of the heads joined, or projected */
@@ -93,6 +96,8 @@ row_place row_of(const evaluator *e, int64_t b, int64_t h, int64_t i);
 
 /* q, k, v and their bounds for e->v.in */
 void heads_make(evaluator *e);
+/* W_O as the variation has it, but for being left out. */
+const double *output_matrix(evaluator *e);
 int64_t kv_head_of(const evaluator *e, int64_t h);
 /* y[n] = x[m] W[m][n] + bias[n] and the bound dy of its error; dx NULL: x is exact. */
 void linear_row(evaluator *e, double *y, double *dy, const double *x, const double *dx, const double *w, const double *bias, int64_t m,

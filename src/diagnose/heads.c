@@ -63,32 +63,48 @@ double keep_product(const evaluator *e, double x) { return e->v.in.steps & STEPS
 
 /* ---------------------------------------------------------------- linear ---- */
 
+/* A matrix [m][n] as the variation has it: transposed (then m == n), rounded; in `own`, or itself where it is neither. */
+static const double *matrix_of(const evaluator *e, double *own, const double *w, int64_t m, int64_t n, bool transposed)
+{
+    const bool rounded = e->v.in.precision && !(e->v.in.full & FULL_OUTSIDE);
+    if (!transposed && !rounded)
+        return w;
+    for (int64_t i = 0; i < m * n; i++) {
+        const double x = transposed ? w[(i % n) * n + i / n] : w[i];
+        own[i] = rounded ? keep(e, x) : x;
+    }
+    return own;
+}
+
 void linear_row(evaluator *e, double *y, double *dy, const double *x, const double *dx, const double *w, const double *bias, int64_t m,
                 int64_t n)
 {
     const arithmetic *a = &e->p->a;
+    const bool exact = e->v.in.precision == PRECISION_RIGHT || e->v.in.full & FULL_OUTSIDE;
     double *size = e->linear_size, *moved = e->linear_error;
-    const bool exact = e->v.in.precision == PRECISION_RIGHT || e->v.in.steps & STEPS_NOT_OUTSIDE;
     for (int64_t c = 0; c < n; c++) {
         y[c] = !bias ? 0 : exact ? bias[c] : keep(e, bias[c]);
         size[c] = fabs(y[c]);
         moved[c] = 0;
     }
-    for (int64_t t = 0; t < m; t++)
+    for (int64_t t = 0; t < m; t++) {
+        const double factor = exact ? x[t] : keep(e, x[t]), off = dx ? dx[t] : 0;
         for (int64_t c = 0; c < n; c++) {
-            const double factor = w[t * n + c], off = dx ? dx[t] * fabs(factor) : 0;
-            y[c] = exact ? y[c] + x[t] * factor : keep_sum(e, y[c] + keep_product(e, keep(e, x[t]) * keep(e, factor)));
-            size[c] += fabs(x[t] * factor) + off;
-            moved[c] += off;
+            const double product = factor * w[t * n + c], more = off * fabs(w[t * n + c]);
+            y[c] = exact ? y[c] + product : keep_sum(e, y[c] + keep_product(e, product));
+            size[c] += fabs(product) + more;
+            moved[c] += more;
         }
+    }
     for (int64_t c = 0; c < n; c++) {
         y[c] = exact ? y[c] : keep(e, y[c]);
         dy[c] = a->slack * (moved[c] + (double)(m + 2) * a->u * size[c] + (double)(m + 2) * a->tiny);
         dy[c] = 2 * size[c] < a->most ? dy[c] : (double)INFINITY;
     }
+    e->work += (double)m * (double)n;
 }
 
-/* -------------------------------------------------- attention alone: layout ---- */
+/* ---------------------------------------------------------------- layout ---- */
 
 /* The row (head, i) of (H,L) that is found where (head, i) would be, had the memory the other order: (L,H) for (H,L), or the other way
    round for input that is (L,H). */
@@ -100,50 +116,31 @@ static int64_t misread_row(const problem *p, int64_t H, int64_t L, int64_t head,
     return (n % H) * L + n / H;
 }
 
-/* [B,H,L,d] with its rows elsewhere */
-static void misread(const problem *p, double *to, const double *from, int64_t H, int64_t L, int64_t d)
+/* The rows of [B,H,L,d] in another order: as if the memory had the other one, or [B,L,H,d]. */
+static void move_rows(evaluator *e, double *x, int64_t H, int64_t L, int64_t d)
 {
+    const problem *p = e->p;
+    double *from = e->moved;
+    memcpy(from, x, (size_t)(p->B * H * L * d) * sizeof *x);
     for (int64_t b = 0; b < p->B; b++)
         for (int64_t h = 0; h < H; h++)
-            for (int64_t i = 0; i < L; i++)
-                memcpy(to + ((b * H + h) * L + i) * d, from + (b * H * L + misread_row(p, H, L, h, i)) * d, (size_t)d * sizeof *to);
-}
-
-/* [B,H,L,d] as [B,L,H,d] */
-static void exchange(int64_t B, double *to, const double *from, int64_t H, int64_t L, int64_t d)
-{
-    for (int64_t b = 0; b < B; b++)
-        for (int64_t h = 0; h < H; h++)
-            for (int64_t i = 0; i < L; i++)
-                memcpy(to + ((b * L + i) * H + h) * d, from + ((b * H + h) * L + i) * d, (size_t)d * sizeof *to);
-}
-
-static void round_all(const evaluator *e, double *x, int64_t n, double factor)
-{
-    for (int64_t i = 0; i < n; i++) {
-        x[i] = keep(e, x[i]);
-        x[i] = factor == 1 ? x[i] : keep(e, x[i] * factor);
-    }
+            for (int64_t i = 0; i < L; i++) {
+                const int64_t to = e->v.in.layout == LAYOUT_AXES ? i * H + h : h * L + i;
+                const int64_t at = e->v.in.layout == LAYOUT_AXES ? h * L + i : misread_row(p, H, L, h, i);
+                memcpy(x + (b * H * L + to) * d, from + (b * H * L + at) * d, (size_t)d * sizeof *x);
+            }
 }
 
 static void arrange(evaluator *e)
 {
     const problem *p = e->p;
-    const int64_t nq = p->B * p->H * p->Lq * p->d, nk = p->B * p->Hkv * p->Lk * p->d, nv = p->B * p->Hkv * p->Lk * p->d_v;
-    const uint8_t layout = e->v.in.layout;
-    memcpy(e->own[0], p->q, (size_t)nq * sizeof(double));
-    memcpy(e->own[1], p->k, (size_t)nk * sizeof(double));
-    memcpy(e->own[2], p->v, (size_t)nv * sizeof(double));
-    if (layout == LAYOUT_AXES) {
-        exchange(p->B, e->own[0], p->q, p->H, p->Lq, p->d);
-        exchange(p->B, e->own[1], p->k, p->Hkv, p->Lk, p->d);
-        exchange(p->B, e->own[2], p->v, p->Hkv, p->Lk, p->d_v);
-    } else if (layout) {
-        misread(p, e->own[2], p->v, p->Hkv, p->Lk, p->d_v);
-        if (layout != LAYOUT_V_MEMORY) {
-            misread(p, e->own[0], p->q, p->H, p->Lq, p->d);
-            misread(p, e->own[1], p->k, p->Hkv, p->Lk, p->d);
+    const bool only_v = e->v.in.layout == LAYOUT_V_MEMORY;
+    for (int errors = 0; errors < (p->mha ? 2 : 1); errors++) {
+        if (!only_v) {
+            move_rows(e, e->own[3 * errors], p->H, p->Lq, p->d);
+            move_rows(e, e->own[3 * errors + 1], p->Hkv, p->Lk, p->d);
         }
+        move_rows(e, e->own[3 * errors + 2], p->Hkv, p->Lk, p->d_v);
     }
 }
 
@@ -177,13 +174,11 @@ static void project(evaluator *e, int which, double *to, double *error, int64_t 
     const problem *p = e->p;
     const int source = order_source[e->v.in.order][which], bias_source = e->v.in.order_biases ? which : source;
     const int64_t m = p->in[which], n = p->columns[which], size = n / heads;
-    const double *w = p->w[source], *bias = bias_missing(&e->v.in, which) ? NULL : p->b[bias_source];
-    const bool turned = transposed(&e->v.in, which);
-    for (int64_t i = 0; turned && i < m * n; i++)
-        e->turned[i] = w[(i % n) * n + i / n];
+    const double *w = matrix_of(e, e->turned, p->w[source], m, n, transposed(&e->v.in, which));
+    const double *bias = bias_missing(&e->v.in, which) ? NULL : p->b[bias_source];
     double *y = e->joined, *dy = e->joined_error;
     for (int64_t r = 0; r < p->B * L; r++) {
-        linear_row(e, y, dy, p->x[which] + r * m, NULL, turned ? e->turned : w, bias, m, n);
+        linear_row(e, y, dy, p->x[which] + r * m, NULL, w, bias, m, n);
         for (int64_t h = 0; h < heads; h++) {
             const int64_t place = (r / L) * heads * L + split_place(e, r % L, h, heads, L);
             memcpy(to + place * size, y + h * size, (size_t)size * sizeof *y);
@@ -193,6 +188,15 @@ static void project(evaluator *e, int which, double *to, double *error, int64_t 
 }
 
 /* ------------------------------------------------------------------ make ---- */
+
+/* Rounds all of x, and again after a factor. */
+static void round_all(const evaluator *e, double *x, int64_t n, double factor)
+{
+    for (int64_t i = 0; i < n; i++) {
+        x[i] = keep(e, x[i]);
+        x[i] = factor == 1 ? x[i] : keep(e, x[i] * factor);
+    }
+}
 
 void heads_make(evaluator *e)
 {
@@ -216,15 +220,27 @@ void heads_make(evaluator *e)
         project(e, 1, e->k, e->dk, p->Hkv, p->Lk);
         project(e, 2, e->v_, e->dv, p->Hkv, p->Lk);
     } else {
-        arrange(e);
+        memcpy(e->q, p->q, (size_t)(p->B * p->H * p->Lq * p->d) * sizeof(double));
+        memcpy(e->k, p->k, (size_t)(p->B * p->Hkv * p->Lk * p->d) * sizeof(double));
+        memcpy(e->v_, p->v, (size_t)(p->B * p->Hkv * p->Lk * p->d_v) * sizeof(double));
     }
+    if (e->v.in.layout)
+        arrange(e);
     if (e->v.in.precision) {
-        const double scale = (p->o.flags & ATTN_SCALE) ? p->o.scale : 1 / sqrt((double)p->d);
-        const bool split = e->v.in.steps & STEPS_SPLIT_SCALE && scale > 0;
-        round_all(e, e->q, p->B * p->H * p->Lq * p->d, split ? keep(e, sqrt(scale)) : e->v.in.steps & STEPS_SCALE_Q ? keep(e, scale) : 1);
-        round_all(e, e->k, p->B * p->Hkv * p->Lk * p->d, split ? keep(e, sqrt(scale)) : 1);
+        const double scale = right_scale(p), in_q = e->v.in.steps & STEPS_SPLIT_SCALE ? sqrt(scale)
+                                                    : e->v.in.steps & STEPS_SCALE_Q   ? scale
+                                                                                      : 1;
+        const double in_k = e->v.in.steps & STEPS_SPLIT_SCALE ? sqrt(scale) : 1;
+        round_all(e, e->q, p->B * p->H * p->Lq * p->d, keep(e, in_q));
+        round_all(e, e->k, p->B * p->Hkv * p->Lk * p->d, keep(e, in_k));
         round_all(e, e->v_, p->B * p->Hkv * p->Lk * p->d_v, 1);
     }
+}
+
+const double *output_matrix(evaluator *e)
+{
+    const problem *p = e->p;
+    return p->w_o ? matrix_of(e, e->w_o_turned, p->w_o, p->H * p->d_v, p->out, e->v.w_o == W_O_TRANSPOSED) : NULL;
 }
 
 int64_t kv_head_of(const evaluator *e, int64_t h)

@@ -58,6 +58,8 @@ double limit_of(const problem *p, double want, double bound)
 
 int64_t integer_or(const attn_tensor *t, int64_t i, int64_t otherwise) { return t ? (int64_t)ref_element(t, 0, 0, 0, i) : otherwise; }
 
+double right_scale(const problem *p) { return (p->o.flags & ATTN_SCALE) ? p->o.scale : 1 / sqrt((double)p->d); }
+
 bool tensor_is_float(const attn_tensor *t)
 {
     return t->dtype == ATTN_F32 || t->dtype == ATTN_F64 || t->dtype == ATTN_F16 || t->dtype == ATTN_BF16;
@@ -211,7 +213,7 @@ static unsigned facts_of(const problem *p)
         {o->flags & ATTN_SCALE, FACT_SCALE},
         {(mask && one_row(o->mask)) || (added && (one_row(o->bias) || (!mask && one_row(o->mask)))), FACT_KEY_MASK},
         {p->packed, FACT_PACKED},
-        {!p->mha && !p->packed && p->H > 1, FACT_LAYOUT},
+        {!p->packed && p->H > 1, FACT_LAYOUT},
     };
     unsigned facts = 0;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)

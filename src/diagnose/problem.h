@@ -99,5 +99,6 @@ void problem_settle(problem *p, const diagnose_input *in, attn_dtype dtype);
 int32_t problem_shape(const problem *p, const diagnose_input *in, int64_t shape[4]);
 /* Element i of a vector of integers, or `otherwise` when there is no vector. */
 int64_t integer_or(const attn_tensor *t, int64_t i, int64_t otherwise);
+double right_scale(const problem *p);
 bool tensor_is_float(const attn_tensor *t);
 #endif

@@ -150,7 +150,7 @@ static product dot(const evaluator *e, vector q, vector k)
 static double scale_of(const evaluator *e)
 {
     const problem *p = e->p;
-    const double d = (double)e->d, standard = 1 / sqrt(d), right = (p->o.flags & ATTN_SCALE) ? p->o.scale : standard;
+    const double d = (double)e->d, standard = 1 / sqrt(d), right = right_scale(p);
     switch (e->v.scale) {
     case SCALE_NONE:
         return 1;
@@ -178,8 +178,8 @@ static void stage_scaled(evaluator *e, const row_place *w)
 {
     const arithmetic *a = &e->p->a;
     const double d = (double)e->d, scale = scale_of(e);
-    const bool split = e->v.in.precision && e->v.in.steps & STEPS_SPLIT_SCALE && scale > 0,
-               in_q = e->v.in.precision && e->v.in.steps & STEPS_SCALE_Q;
+    const bool in_qk = e->v.in.precision && e->v.in.steps & (STEPS_SPLIT_SCALE | STEPS_SCALE_Q); /* heads.c applied the right one */
+    const double rest = scale == right_scale(e->p) ? 1 : scale / right_scale(e->p);
     row_values *r = &e->row;
     const vector q = query_of(e, w);
     for (int64_t j = 0; j < e->Lk; j++) {
@@ -189,7 +189,7 @@ static void stage_scaled(evaluator *e, const row_place *w)
             continue;
         const product s = dot(e, q, key_of(e, w, j));
         r->scores[j] = e->v.in.precision && e->v.in.steps & STEPS_SCORES ? keep(e, s.sum) : s.sum;
-        r->scaled[j] = keep(e, split || in_q ? s.sum : r->scores[j] * scale);
+        r->scaled[j] = keep(e, in_qk ? s.sum * rest : r->scores[j] * scale);
         r->error[j] = fabs(scale) * ((d + 4) * a->u * s.size + s.moved) + (s.key_size + d) * a->tiny;
         r->overflows[j] = !(2 * s.size * fmax(1, fabs(scale)) < a->most);
     }
@@ -411,7 +411,7 @@ static void stage_masked(evaluator *e, const row_place *w)
             x = cap * tanh(x / cap);
             r->error[j] += e->p->a.tanh * fabs(x) + 4 * e->p->a.u * cap;
         }
-        r->masked[j] = r->fate[j] == FATE_GONE ? no_logit : keep(e, x);
+        r->masked[j] = r->fate[j] == FATE_GONE ? no_logit : e->v.in.full & FULL_MASKED ? x : keep(e, x);
         r->risky = r->risky || (r->fate[j] != FATE_GONE && r->overflows[j]);
     }
 }
@@ -419,6 +419,7 @@ static void stage_masked(evaluator *e, const row_place *w)
 void row_logits(evaluator *e, const row_place *w)
 {
     e->row.risky = false;
+    e->work += (double)(e->Lk * e->d);
     stage_scaled(e, w);
     stage_capped(e);
     stage_masked(e, w);

@@ -60,7 +60,6 @@ judgement search_judge(search *s, const variation *v, bool stop_early)
     s->e.weights_abs = s->e.weights_bounds = 0;
     for (int64_t n = 0; n < s->count && j.whole; n++) {
         judge_row(s, s->order[n], &j);
-        s->spent += evaluator_row_cost(s->p, v);
         j.whole = !stop_early || j.max_bounds <= 1 || n == s->count - 1;
     }
     if (s->p->got_weights && s->right_is.max_bounds > 1 && j.max_bounds <= 1)
@@ -188,13 +187,14 @@ static void try_single(search *s, const mistake *m, double *square)
 
 /* --------------------------------------------------------------------- pairs ---- */
 
-static void try_pair(search *s, const mistake *a, const mistake *b, double square_of_a)
+/* square_of_one: of the better one of the two alone. */
+static void try_pair(search *s, const mistake *a, const mistake *b, double square_of_one)
 {
     finding f = {.part = {a, b}, .parts = 2};
     if (strcmp(a->id, b->id) == 0 || !variation_join(&f.v, &a->v, &b->v) || !variation_possible(s->p, &f.v))
         return;
     f.j = search_judge(s, &f.v, true);
-    f.matches = explains(&f.j, &f.v, square_of_a);
+    f.matches = explains(&f.j, &f.v, square_of_one);
     s->tried++;
     if (f.matches)
         add(s, &f);
@@ -203,16 +203,16 @@ static void try_pair(search *s, const mistake *a, const mistake *b, double squar
 /* Every two mistakes. The later ones of the table, which change q, k and v, are in the outer loop: what they change is made once. */
 static void try_pairs(search *s, const double *square)
 {
-    s->spent = 0;
+    const double before = s->e.work;
     for (int b = 1; b < mistake_count; b++)
         for (int a = 0; a < b; a++) {
             if (square[a] < 0 || square[b] < 0 || (is_precision(&mistake_table[a].v)))
                 continue;
-            if (s->spent > pairs_may_take * s->work) {
+            if (s->e.work - before > pairs_may_take * s->work) {
                 s->left_out++;
                 continue;
             }
-            try_pair(s, &mistake_table[a], &mistake_table[b], square[a]);
+            try_pair(s, &mistake_table[a], &mistake_table[b], fmin(fmin(square[a], square[b]), s->right_is.square));
         }
 }
 

@@ -34,7 +34,6 @@ typedef struct search {
     double *right, *right_bound; /* [count][width] */
     judgement right_is;          /* of the right answer */
     double work;                 /* multiply-adds that one mistake may take */
-    double spent;                /* on pairs */
     finding *found;
     int findings, room, tried, left_out;
 } search;

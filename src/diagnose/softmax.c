@@ -118,7 +118,7 @@ static denominator denominator_of_row(const evaluator *e, const row_place *w)
     for (int64_t j = 0; j < e->Lk; j++)
         if (r->fate[j] != FATE_GONE) {
             const double x = r->masked[j] - d.top;
-            d.sum = keep_sum(e, d.sum + (round ? keep(e, exp(keep(e, x))) : exp(x)));
+            d.sum = round ? keep_sum(e, d.sum + keep(e, exp(keep(e, x)))) : d.sum + exp(x);
             d.grown += exp(x + exponent_of(e, j, d.top));
         }
     d.sum = overflows ? (double)INFINITY : round ? keep(e, d.sum) : d.sum;
@@ -156,7 +156,7 @@ static void weigh(evaluator *e, const row_place *w, int64_t j, denominator d)
     const double x = r->masked[j] - d.top;
     const bool round = e->v.in.precision && e->v.in.steps & STEPS_SOFTMAX;
     r->weights[j] = (round ? keep(e, exp(keep(e, x))) : exp(x)) / d.sum;
-    r->weights[j] = e->v.in.steps & STEPS_F32_WEIGHTS ? r->weights[j] : keep(e, r->weights[j]);
+    r->weights[j] = e->v.in.full & FULL_WEIGHTS ? r->weights[j] : keep(e, r->weights[j]);
     if (isfinite(x) && isfinite(d.sum)) {
         const double S = fmax(0, log(d.grown / d.sum)) + (d.count + rescales(e) + 4) * a->u, ln = x - log(d.sum);
         const double up = exp(ln + exponent_of(e, j, d.top) + S) - exp(ln);
@@ -235,6 +235,7 @@ static void stage_output(evaluator *e, const row_place *w)
     double count = 0, *size = e->linear_size;
     const int64_t head = (w->b * e->Hkv + kv_head_of(e, w->h)) * e->Lk;
     const bool k_as_v = e->v.values == VALUES_K;
+    e->work += (double)(e->Lk * e->d_v);
     for (int64_t c = 0; c < e->d_v; c++)
         r->output[c] = r->limit[c] = size[c] = 0;
     for (int64_t j = 0; j < e->Lk; j++) {

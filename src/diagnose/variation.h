@@ -20,20 +20,25 @@ enum precision_choice { PRECISION_RIGHT, PRECISION_F16, PRECISION_BF16, PRECISIO
 /* Where a computation in 16 bits rounds besides q, k, v, scaled, weights and output. */
 enum rounding_steps {
     STEPS_FEW,
-    STEPS_SCORES = 1,       /* the scores before they are scaled */
-    STEPS_SOFTMAX = 2,      /* every number of the softmax: score - max, its power, their sum */
-    STEPS_SPLIT_SCALE = 4,  /* q and k after sqrt(scale) */
-    STEPS_SCALE_Q = 8,      /* q after scale */
-    STEPS_F32_WEIGHTS = 16, /* the weights are not rounded */
-    STEPS_PRODUCTS = 32,    /* sums in f16: each product before it is added */
-    STEPS_NUMBERS = 64,     /* sums in f16: every number that is kept too */
-    STEPS_NOT_OUTSIDE = 128 /* mha: the projections are in full precision */
+    STEPS_SCORES = 1,      /* the scores before they are scaled */
+    STEPS_SOFTMAX = 2,     /* every number of the softmax: score - max, its power, their sum */
+    STEPS_SPLIT_SCALE = 4, /* q and k after sqrt(scale) */
+    STEPS_SCALE_Q = 8,     /* q after scale */
+    STEPS_PRODUCTS = 16,   /* sums in f16: each product before it is added */
+    STEPS_NUMBERS = 32     /* sums in f16: every number that is kept too */
+};
+/* And where it does not. */
+enum full_steps {
+    FULL_NOWHERE,
+    FULL_WEIGHTS = 1,
+    FULL_MASKED = 2, /* from the mask to the softmax */
+    FULL_OUTSIDE = 4 /* mha: the projections */
 };
 enum split_choice { SPLIT_RIGHT, SPLIT_RESHAPE };
 enum order_choice { ORDER_RIGHT, ORDER_QK, ORDER_QV, ORDER_KV, ORDER_ROTATED, ORDER_ROTATED_BACK };
 
 typedef struct input_variation {
-    uint8_t layout, precision, steps;
+    uint8_t layout, precision, steps, full;
     /* mha */
     uint8_t split;               /* the projections into heads */
     uint8_t order, order_biases; /* which weights project q, k, v; with their biases or without */
