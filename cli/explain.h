@@ -52,6 +52,10 @@ int explain_stages(const explanation *e);
 int explain_heat(const explanation *e, int64_t batch, int64_t head);
 /* --cell. */
 int explain_cell(const explanation *e, const char *place);
+/* The sums of a row, every term of them: q . k of key j, behind `lead`; the columns of the output; the part of it that is key j's. */
+void explain_dot(const explanation *e, const row_numbers *r, int64_t j, const char *lead);
+void explain_mix(const explanation *e, const row_numbers *r);
+void explain_contribution(const explanation *e, const row_numbers *r, int64_t j);
 /* The softmax of one row written out, with and without its maximum taken off. */
 void explain_hand_sum(const explanation *e, const row_numbers *r);
 

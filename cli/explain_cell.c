@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TERMS = 6 };
+enum { MOST_TERMS = 4096 }; /* of all sums of a row that are written out */
 
 typedef struct cell_place {
     int64_t b, h, i, j; /* j = -1: no key */
@@ -105,41 +105,14 @@ static void print_keys(const explanation *e, const row_numbers *r)
                           .data = &t,
                           .row_names = names,
                           .col_names = columns,
-                          .round = e->round},
+                          .round = e->round,
+                          .whole = true},
                 4);
     free(names);
     free(lines);
 }
 
 /* --- one key --- */
-
-static double q_at(const explanation *e, const row_numbers *r, int64_t c)
-{
-    const int64_t index[4] = {r->b, r->h, r->i, c};
-    return tensor_value(&e->t->q, index + 4 - e->z->rank);
-}
-
-static double kv_at(const explanation *e, const attn_tensor *t, const row_numbers *r, int64_t j, int64_t c)
-{
-    const int64_t index[4] = {r->b, r->row.kv_head, j, c};
-    return tensor_value(t, index + 4 - e->z->rank);
-}
-
-/* "0 x 1 + 1 x 1 + ... = 2" */
-static void print_dot(const explanation *e, const row_numbers *r, int64_t j)
-{
-    char a[CELL_TEXT], b[CELL_TEXT];
-    const int64_t d = e->z->d;
-    printf("    scores  = q . k = ");
-    for (int64_t c = 0; c < d; c++) {
-        if (d > TERMS && c == TERMS - 2) {
-            printf(" + ...");
-            c = d - 1;
-        }
-        printf("%s%s x %s", c ? " + " : "", explain_number(a, e, 4, q_at(e, r, c)), explain_number(b, e, 4, kv_at(e, &e->t->k, r, j, c)));
-    }
-    printf("%s = %s\n", d ? "" : "0", explain_number(a, e, 4, r->stage[STAGE_SCORES][j]));
-}
 
 static void print_why(const explanation *e, const row_numbers *r, int64_t j)
 {
@@ -150,21 +123,6 @@ static void print_why(const explanation *e, const row_numbers *r, int64_t j)
             putchar('\n');
         }
     printf("    %s\n", explain_say(e->lang, W_KEY_NOTHING));
-}
-
-/* "weight x (0, 10, ...) = (0, 7.31, ...)" */
-static void print_contribution(const explanation *e, const row_numbers *r, int64_t j)
-{
-    char text[CELL_TEXT];
-    const int64_t shown = e->z->d_v < TERMS ? e->z->d_v : TERMS;
-    const double weight = r->stage[STAGE_WEIGHTS][j];
-    printf("    %s: %s x (", explain_say(e->lang, W_KEY_ADDS), explain_number(text, e, 4, weight));
-    for (int64_t c = 0; c < shown; c++)
-        printf("%s%s", c ? ", " : "", explain_number(text, e, 4, kv_at(e, &e->t->v, r, j, c)));
-    printf("%s) = (", shown < e->z->d_v ? ", ..." : "");
-    for (int64_t c = 0; c < shown; c++)
-        printf("%s%s", c ? ", " : "", explain_number(text, e, 4, weight * kv_at(e, &e->t->v, r, j, c)));
-    printf("%s)\n", shown < e->z->d_v ? ", ..." : "");
 }
 
 /* "weights = e^(masked - lse) = e^(1 - 1.31) = 0.73", and what dropout makes of it. */
@@ -188,7 +146,7 @@ static void print_key(const explanation *e, const row_numbers *r, int64_t j)
     char name[NAME_TEXT], a[CELL_TEXT], b[CELL_TEXT], c[CELL_TEXT];
     putchar('\n');
     print_heading(stdout, explain_say(e->lang, W_KEY_TITLE), explain_place(name, e->key_names, j));
-    print_dot(e, r, j);
+    explain_dot(e, r, j, "scores  = q . k = ");
     explain_number(a, e, 4, r->stage[STAGE_SCORES][j]);
     printf("    scaled  = %s x %s = %s\n", a, explain_setting(b, r->row.scale), explain_number(c, e, 4, r->stage[STAGE_SCALED][j]));
     if (e->opts->softcap > 0) {
@@ -206,7 +164,26 @@ static void print_key(const explanation *e, const row_numbers *r, int64_t j)
         printf("    masked  = %s + %s = %s   (%s)\n", explain_number(b, e, 4, r->stage[STAGE_CAPPED][j]), explain_number(c, e, 4, added), a,
                explain_say(e->lang, W_ADDED));
     print_weight(e, r, j);
-    print_contribution(e, r, j);
+    explain_contribution(e, r, j);
+}
+
+/* Every product of the row: its scores, and its output. */
+static void print_sums(const explanation *e, const row_numbers *r)
+{
+    char lead[NAME_TEXT + 32], name[NAME_TEXT];
+    const sizes *z = e->z;
+    if ((z->d + z->d_v) > MOST_TERMS / (z->Lk ? z->Lk : 1)) {
+        printf("    ");
+        printf(explain_say(e->lang, W_CELL_MORE), (long long)r->b, (long long)r->h, (long long)r->i);
+        putchar('\n');
+        return;
+    }
+    explain_mix(e, r);
+    explain_heading("scores = q . k", "", "");
+    for (int64_t j = 0; j < z->Lk; j++) {
+        snprintf(lead, sizeof lead, "%s %s: ", explain_say(e->lang, W_KEY), explain_place(name, e->key_names, j));
+        explain_dot(e, r, j, lead);
+    }
 }
 
 static void print_row(const explanation *e, const row_numbers *r, int64_t j)
@@ -226,9 +203,11 @@ static void print_row(const explanation *e, const row_numbers *r, int64_t j)
     printf("    lse = max + ln(sum of e^(x-max)%s) = %s\n", e->opts->sinks ? " and e^(sink-max)" : "", explain_number(b, e, 4, r->row.lse));
     const attn_tensor output = attn_tensor_of(r->output, ATTN_F64, 1, &e->z->d_v);
     explain_heading("weights V = output", "", explain_say(e->lang, r->row.visible ? W_OUTPUT : W_EMPTY_ROW));
-    table_tensor(stdout, &output, NULL, e->round, 4);
+    table_vector(stdout, &output, e->round, 4);
     if (j >= 0)
         print_key(e, r, j);
+    else
+        print_sums(e, r);
 }
 
 static int print_json(const explanation *e, const row_numbers *r, int64_t key)

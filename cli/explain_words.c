@@ -29,6 +29,8 @@ static const char *const words[W_COUNT][LANG_COUNT] = {
     [W_CELL_SCALE_DEFAULT] = {"scale %s = 1/sqrt(%lld)", "스케일 %s = 1/sqrt(%lld)"},
     [W_CELL_SCALE_GIVEN] = {"scale %s, as given (d = %lld)", "스케일 %s, 지정한 값 (d = %lld)"},
     [W_CELL_SEES] = {"sees %lld of %lld keys", "키 %lld/%lld개가 보임"},
+    [W_CELL_MORE] = {"too many terms for all sums of the row; --cell %lld,%lld,%lld,J writes out those of key J",
+                     "행 전체의 합을 쓰기에는 항이 너무 많다. --cell %lld,%lld,%lld,J가 키 J의 합을 보인다"},
     [W_KEY] = {"key", "키"},
     [W_KEY_TITLE] = {"Key %s", "키 %s"},
     [W_HIDDEN] = {"hidden", "가려짐"},

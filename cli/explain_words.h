@@ -34,6 +34,7 @@ typedef enum explain_word {
     W_CELL_SCALE_DEFAULT,
     W_CELL_SCALE_GIVEN,
     W_CELL_SEES,
+    W_CELL_MORE,
     W_KEY,
     W_KEY_TITLE,
     W_HIDDEN,

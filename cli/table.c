@@ -10,7 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { MOST_COLS = 16, MOST_SHOWN = 2 * MOST_COLS };
+enum { MOST_COLS = 16, MOST_SHOWN = 2 * MOST_COLS, MOST_WHOLE = 1 << 16, VECTOR_COLS = 8 };
 
 number_style number_style_of(double largest, int round)
 {
@@ -89,7 +89,7 @@ void print_heading(FILE *f, const char *format, ...)
 /* The cells that are shown, as text, with the widths before and from the decimal point. */
 typedef struct layout {
     int rows, cols;
-    int64_t row[MOST_SHOWN + 1], col[MOST_SHOWN + 1];
+    int64_t *row, col[MOST_SHOWN + 1];
     char (*text)[CELL_TEXT];
     int before[MOST_SHOWN + 1], after[MOST_SHOWN + 1];
     int names; /* columns of the row names */
@@ -208,14 +208,17 @@ void table_print(FILE *f, const matrix *m, int indent)
 {
     layout l = {0};
     const int room = terminal_columns(f) - indent;
+    const bool whole = m->whole && m->rows <= MOST_WHOLE && m->cols <= MOST_COLS;
     const bool all_rows = m->rows <= TABLE_ROWS && m->rows * (m->cols < TABLE_CELLS ? m->cols : TABLE_CELLS) <= TABLE_CELLS;
-    l.rows = shown_places(m->rows, all_rows ? TABLE_ROWS : 2 * TABLE_EDGE, l.row);
+    const int rows = whole ? (int)m->rows : all_rows ? TABLE_ROWS : 2 * TABLE_EDGE;
+    l.row = need_memory((size_t)(rows + 1) * sizeof *l.row);
+    l.rows = shown_places(m->rows, rows, l.row);
     l.text = need_memory((size_t)l.rows * (MOST_COLS + 1) * CELL_TEXT);
     for (int most = MOST_COLS; most >= 2; most--) {
         l.cols = shown_places(m->cols, most, l.col);
         fill_cells(m, &l);
         measure(m, &l);
-        if (l.width <= room)
+        if (l.width <= room || whole)
             break;
     }
     if (m->rows == 0 || m->cols == 0)
@@ -223,6 +226,44 @@ void table_print(FILE *f, const matrix *m, int indent)
     else
         print_layout(f, m, &l, indent);
     free(l.text);
+    free(l.row);
+}
+
+/* A vector in lines of VECTOR_COLS numbers. */
+static double vector_cell(const void *data, int64_t i, int64_t j)
+{
+    const attn_tensor *t = data;
+    const int64_t at = i * VECTOR_COLS + j;
+    return at < t->shape[0] ? tensor_value(t, &at) : 0;
+}
+
+static bool vector_word(const void *data, int64_t i, int64_t j, char out[CELL_TEXT])
+{
+    out[0] = 0;
+    return i * VECTOR_COLS + j >= ((const attn_tensor *)data)->shape[0];
+}
+
+void table_vector(FILE *f, const attn_tensor *t, int round, int indent)
+{
+    const int64_t count = t->shape[0], rows = (count + VECTOR_COLS - 1) / VECTOR_COLS;
+    char(*texts)[CELL_TEXT] = need_zeroed((size_t)rows, sizeof *texts);
+    const char **names = need_zeroed((size_t)rows, sizeof *names);
+    for (int64_t i = 0; i < rows; i++) {
+        snprintf(texts[i], CELL_TEXT, "[%lld]", (long long)(i * VECTOR_COLS));
+        names[i] = texts[i];
+    }
+    table_print(f,
+                &(matrix){.rows = rows,
+                          .cols = count < VECTOR_COLS ? count : VECTOR_COLS,
+                          .value = vector_cell,
+                          .word = vector_word,
+                          .data = t,
+                          .row_names = rows > 1 ? names : NULL,
+                          .round = round,
+                          .whole = true},
+                indent);
+    free(names);
+    free(texts);
 }
 
 static double tensor_cell(const void *data, int64_t i, int64_t j) { return tensor_value(data, (const int64_t[]){i, j}); }

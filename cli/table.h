@@ -31,6 +31,7 @@ typedef struct matrix {
     const void *data;
     const char *const *row_names, *const *col_names; /* NULL, or one for each row / column */
     int round;                                       /* -1: not given */
+    bool whole;                                      /* no row and no column is left out, up to 65536 rows of 16 */
 } matrix;
 
 /* Which of n places are shown when at most `most` fit: their numbers in shown[], -1 for the gap. Returns how many entries. */
@@ -41,6 +42,9 @@ void table_print(FILE *f, const matrix *m, int indent);
 
 /* The matrices of a tensor, each headed by its place in the leading axes ("[0,3,:,:]"), few of many; row_names may be NULL. */
 void table_tensor(FILE *f, const attn_tensor *t, const char *const *row_names, int round, int indent);
+
+/* Every number of a vector, eight to a line. */
+void table_vector(FILE *f, const attn_tensor *t, int round, int indent);
 
 /* Columns of the terminal at f, else of COLUMNS, else 80. */
 int terminal_columns(FILE *f);
