@@ -155,3 +155,90 @@ np.savez('packed.npz', w_qkv=np.hstack([w, w, w]), b_qkv=np.zeros(12), w_o=w)"
     run attn explain mha student.csv packed.npz --heads 2 --memory student.csv
     lines "X W_Q + b_Q = Q " "M W_K + b_K = K " "M W_V + b_V = V "
 }
+
+@test "one row: every key, and every term of its sums" {
+    golden explain-row.txt attn explain sdpa student.csv student.csv student.csv --causal --cell 0,0,2
+    numpy "
+r = np.random.default_rng(5)
+np.savez('wide.npz', **{n: r.standard_normal((40, 70)) for n in 'qkv'})"
+    attn explain sdpa wide.npz --cell 0,0,3,30 --round 3 >text.txt
+    [ "$(grep -c '^    key ' text.txt)" = 40 ]
+    numpy "
+import re
+text, f = open('text.txt').read(), a('wide.npz')
+said = lambda start, end: [float(x) for x in re.findall(r'-?[0-9.]+', text.split(start)[1].split(end)[0])]
+dot = said('q . k = ', 'scaled')
+assert np.allclose(dot[:-1], np.stack([f['q'][3], f['k'][30]], 1).ravel(), atol=6e-4) and len(dot) == 141
+assert abs(dot[-1] - f['q'][3] @ f['k'][30]) < 6e-4
+output = said('mixed by the weights', 'Key 30')
+adds = said('adds to the output: ', 'nothing else')
+assert np.allclose(adds[1:71], f['v'][30], atol=6e-4) and len(adds) == 141
+scores = f['q'][3] @ f['k'].T / np.sqrt(70)
+w = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
+labels = [0, 8, 16, 24, 32, 40, 48, 56, 64]
+assert len(output) == 70 + len(labels)
+assert np.allclose([x for n, x in enumerate(output) if n % 9], w @ f['v'], atol=6e-4)"
+    run attn explain sdpa wide.npz --cell 0,0,3
+    lines "too many terms for all sums of the row; --cell 0,0,3,J"
+}
+
+# on_terminal NAME=VALUE... -- WORD...: what attn shows on a terminal with only these variables.
+on_terminal() {
+    local set=()
+    while [ "$1" != -- ]; do set+=("$1"); shift; done
+    shift
+    script -qec "env -i ${set[*]} '$ATTN' $*" /dev/null </dev/null | tr -d '\r'
+}
+
+@test "the heat map: colours on a terminal that has them, characters elsewhere" {
+    local words="explain sdpa student.csv student.csv student.csv --causal" color=$'\033[48;5;230m  \033[0m x'
+    attn $words >plain.txt
+    grep -qF '    0  @@ x x x' plain.txt
+    grep -qF '    3  --::::++' plain.txt
+    grep -qF '    0 [  ..::--==++**##%%@@] 1   x hidden' plain.txt
+    refused grep -q $'\033' plain.txt
+    on_terminal TERM=xterm-256color LANG=ko_KR.UTF-8 -- $words | grep -qF "$color"
+    on_terminal TERM=xterm COLORTERM=truecolor LC_ALL=C.utf8 -- $words | grep -qF "$color"
+    for set in "TERM=xterm-256color LANG=C" "TERM=xterm-256color LC_ALL=C LANG=C.UTF-8" "TERM=xterm-256color LANG=C.UTF-8 NO_COLOR=1" \
+        "TERM=dumb LANG=C.UTF-8" "TERM=vt100 LANG=C.UTF-8" "TERM=xterm-256color"; do
+        on_terminal $set -- $words >shown.txt
+        grep -qF '    0  @@ x x x' shown.txt
+        refused grep -qF '48;5' shown.txt
+    done
+    attn $words --heat color | grep -qF "$color"
+    on_terminal TERM=xterm-256color LANG=C.UTF-8 -- $words --heat ascii | grep -qF '    0  @@ x x x'
+    refused grep -qF '@@' <(attn $words --heat off)
+    fails_saying "--heat is red, and must be one of:" attn $words --heat red
+}
+
+@test "a large heat map has some of the rows, and bands of keys" {
+    numpy "
+k = np.zeros((300, 4)); k[150] = 40
+np.savez('long.npz', q=np.ones((100, 4)), k=k, v=np.zeros((300, 4)))"
+    attn explain sdpa long.npz >text.txt
+    sed -n '/row sums/,/each column/p' text.txt >map.txt
+    [ "$(grep -c '@@' map.txt)" = 25 ] # 24 rows and the scale
+    grep -q '^    0   ' map.txt
+    grep -q '^    99  ' map.txt
+    grep -qF 'each column: the largest of 9 keys' map.txt
+    numpy "
+rows = [l for l in open('map.txt') if '@@' in l and '[' not in l]
+assert {l.index('@@') - 8 for l in rows} == {2 * (150 // 9)}, rows"
+}
+
+@test "names of Hangul, whole or letter by letter, keep the columns in line" {
+    "$PYTHON" -c "
+import json, unicodedata
+json.dump([unicodedata.normalize('NFD', '학생'), '학생', 'ab', 'é'], open('t.json', 'w'))"
+    attn explain sdpa student.csv student.csv student.csv --tokens t.json >text.txt
+    "$PYTHON" - <<'PY'
+import unicodedata
+lines = open("text.txt", encoding="utf-8").read().split("row sums")[1].split("0 [")[0].splitlines()[2:-1]
+columns = set()
+for line in lines:
+    whole = unicodedata.normalize("NFC", line)
+    blocks = min(whole.index(c) for c in "@%#*+=-:." if c in whole[5:])
+    columns.add(blocks + sum(unicodedata.east_asian_width(c) == "W" for c in whole))
+assert len(lines) == 4 and len(columns) == 1, (lines, columns)
+PY
+}

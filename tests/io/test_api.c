@@ -147,7 +147,7 @@ static attn_outputs *new_outputs(void)
 
 static void check_file(const char *name, const void *bytes, size_t size)
 {
-    char got[1000];
+    static char got[400000];
     FILE *file = fopen(in_folder(name), "rb");
     assert_non_null(file);
     assert_int_equal(fread(got, 1, sizeof got, file), size);
@@ -323,6 +323,57 @@ static void test_a_rename_that_fails_half_way(void **state)
     assert_int_equal(mkdir(folder, 0700), 0);
 }
 
+/* A file of `pieces` pieces of text, or what goes wrong in its middle. */
+struct made {
+    int pieces, calls;
+    attn_status fails;
+};
+
+static attn_status make(void *user, attn_stream *to, char *text, size_t size)
+{
+    struct made *m = user;
+    m->calls++;
+    for (int i = 0; i < m->pieces; i++) {
+        if (i == m->pieces / 2 && m->fails != ATTN_OK) {
+            snprintf(text, size, "half way");
+            return m->fails;
+        }
+        const attn_status s = attn_stream_write(to, "piece ", 6);
+        if (s != ATTN_OK)
+            return s;
+    }
+    return ATTN_OK;
+}
+
+static void test_a_file_made_while_it_is_written(void **state)
+{
+    enum { MANY = 50000 };
+    static char whole[6 * MANY + 1];
+    struct made all = {.pieces = MANY}, half = {.pieces = MANY, .fails = ATTN_E_CANCELLED};
+    attn_outputs *o = new_outputs();
+    (void)state;
+    for (int i = 0; i < MANY; i++)
+        memcpy(whole + 6 * i, "piece ", 6);
+    assert_int_equal(attn_outputs_stream(o, in_folder("a"), make, &all, err, sizeof err), ATTN_OK);
+    assert_int_equal(attn_outputs_stream(o, in_folder("a"), make, &all, err, sizeof err), ATTN_E_ARG);
+    assert_int_equal(all.calls, 0);
+    assert_int_equal(attn_outputs_commit(o, err, sizeof err), ATTN_OK);
+    assert_int_equal(all.calls, 1);
+    check_file("a", whole, 6 * MANY);
+
+    assert_int_equal(attn_outputs_bytes(o, in_folder("b"), "text", 4, err, sizeof err), ATTN_OK);
+    assert_int_equal(attn_outputs_stream(o, in_folder("a"), make, &half, err, sizeof err), ATTN_OK);
+    assert_int_equal(attn_outputs_commit(o, err, sizeof err), ATTN_E_CANCELLED);
+    assert_string_equal(err, "half way");
+    assert_int_equal(rmdir(folder), 0); /* empty: nothing is left */
+    assert_int_equal(mkdir(folder, 0700), 0);
+
+    assert_int_equal(attn_outputs_stream(o, "/dev/full", make, &all, err, sizeof err), ATTN_OK);
+    assert_int_equal(attn_outputs_commit(o, err, sizeof err), ATTN_E_IO);
+    assert_non_null(strstr(err, "/dev/full: cannot write: No space left on device"));
+    attn_outputs_destroy(o);
+}
+
 /* A set is empty after its commit and can be used again; the caller's signal mask is as it was. */
 static void test_again(void **state)
 {
@@ -359,6 +410,7 @@ int main(void)
         cmocka_unit_test(test_wrong_arguments),
         cmocka_unit_test(test_given_up),
         cmocka_unit_test(test_a_rename_that_fails_half_way),
+        cmocka_unit_test(test_a_file_made_while_it_is_written),
         cmocka_unit_test(test_again),
     };
     folder = mkdtemp(name);
