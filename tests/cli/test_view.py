@@ -69,12 +69,14 @@ def test_transformer_lens():
     for i in (10, 0, 2, 1):
         at = f"blocks.{i}.attn.hook_"
         saved.update({at + "pattern": weights(1, 4, 5, 5), at + "attn_scores": draw(1, 4, 5, 5), at + "q": draw(1, 5, 4, 3),
-                      at + "k": draw(1, 5, 2, 3), at + "v": draw(1, 5, 2, 6), at + "z": draw(1, 5, 4, 6), f"blocks.{i}.hook_resid_pre": draw(1, 5, 12)})
+                      at + "k": draw(1, 5, 2, 3), at + "v": draw(1, 5, 2, 6), at + "z": draw(1, 5, 4, 6),
+                      f"blocks.{i}.hook_resid_pre": draw(1, 5, 12)})
     np.savez("cache.npz", **saved)
     write_safetensors("cache.safetensors", saved)
     for file in ("cache.npz", "cache.safetensors"):
         p = view(file)
-        stack = {n: np.concatenate([saved[f"blocks.{i}.attn.hook_{n}"] for i in order]) for n in ("q", "k", "v", "z", "pattern", "attn_scores")}
+        names = ("q", "k", "v", "z", "pattern", "attn_scores")
+        stack = {n: np.concatenate([saved[f"blocks.{i}.attn.hook_{n}"] for i in order]) for n in names}
         for ours, theirs in (("q", "q"), ("k", "k"), ("v", "v"), ("output", "z")):
             assert np.array_equal(p[ours], stack[theirs].transpose(0, 2, 1, 3)), ours
         assert np.array_equal(p["weights"], stack["pattern"]) and np.array_equal(p["masked"], stack["attn_scores"])
@@ -173,7 +175,8 @@ def test_refusals():
     np.savez("differ.npz", weights(1, 2, 3, 3), weights(1, 2, 4, 4))
     refused("arr_1 has 4 rows, and the arrays before it have 3", "view", "differ.npz")
     np.savez("kinds.npz", encoder_attentions_0=weights(1, 2, 3, 3), decoder_attentions_0=weights(1, 2, 4, 4))
-    refused("choose with --array NAME; the file has encoder_attentions_0 (1,2,3,3), decoder_attentions_0 (1,2,4,4). " + expected, "view", "kinds.npz")
+    refused("choose with --array NAME; the file has encoder_attentions_0 (1,2,3,3), decoder_attentions_0 (1,2,4,4). " + expected, "view",
+            "kinds.npz")
     assert view("kinds.npz", "--array", "decoder")["weights"].shape == (1, 2, 4, 4)
     refused("no array's name begins as --array says", "view", "kinds.npz", "--array", "x")
     np.savez("qkv.npz", q=draw(1, 2, 3, 4), k=draw(1, 2, 3, 4), v=draw(1, 2, 3, 4))
