@@ -7,6 +7,23 @@
 #include <attn/attn.h>
 #include <stdbool.h>
 
+/* Systems whose rules differ from ours in places (docs/dialects.md). */
+enum dialect {
+    DIALECT_TORCH,
+    DIALECT_TORCH_MHA,
+    DIALECT_ONNX_1_21,
+    DIALECT_ONNX_1_22,
+    DIALECT_ONNX_1_23,
+    DIALECT_FLASH2,
+    DIALECT_FLASH3,
+    DIALECT_HF_EAGER,
+    DIALECT_MLX,
+    DIALECT_JAX,
+    DIALECT_GGML,
+    DIALECT_ORT,
+    DIALECTS
+};
+
 typedef struct diagnose_input {
     /* Attention alone: q, k, v as attn_sdpa takes them. Otherwise q is NULL, and mha, x, memory, memory_v are as attn_mha takes them. */
     const attn_tensor *q, *k, *v;

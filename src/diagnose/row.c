@@ -168,6 +168,8 @@ static double scale_of(const evaluator *e)
         return right * right;
     case SCALE_DEFAULT:
         return standard;
+    case SCALE_SPLIT:
+        return right < 0 ? (double)NAN : right;
     default:
         return right;
     }
@@ -346,12 +348,17 @@ static double fill_of(const evaluator *e)
     }
 }
 
+static bool in_scope(enum hide_scope scope, uint8_t bits)
+{
+    const bool by_mask_alone = !(bits & ~(ATTN_HIDDEN_MASK | ATTN_HIDDEN_BIAS));
+    return scope == SCOPE_ALL || (scope == SCOPE_MASK ? by_mask_alone : !(bits & ATTN_HIDDEN_BIAS));
+}
+
 /* The logit x of a cell hidden by `bits`, and how it enters the row. */
 static enum fate hide(const evaluator *e, uint8_t bits, double *x, double *after, double *error)
 {
-    const bool in_scope = e->v.hide_scope == SCOPE_ALL || !(bits & ~(ATTN_HIDDEN_MASK | ATTN_HIDDEN_BIAS));
-    const bool caps = e->v.cap == CAP_AFTER_ALL || (e->v.cap == CAP_AFTER_MASK && !(bits & ~(ATTN_HIDDEN_MASK | ATTN_HIDDEN_BIAS)));
-    if (in_scope && e->v.hide) {
+    const bool caps = e->v.cap == CAP_AFTER_ALL || (e->v.cap == CAP_AFTER_MASK && in_scope(SCOPE_MASK, bits));
+    if (e->v.hide && in_scope(e->v.hide_scope, bits)) {
         const double fill = fill_of(e);
         const bool set = e->v.hide == HIDE_1E4_SET || e->v.hide == HIDE_1E9_SET || e->v.hide == HIDE_MIN_SET;
         *x = set ? fill : e->v.hide == HIDE_MULTIPLIED ? 0 : *x + fill;
@@ -365,8 +372,8 @@ static enum fate hide(const evaluator *e, uint8_t bits, double *x, double *after
         *x = no_logit; /* the cap makes -cap of it */
         return FATE_SEEN;
     }
-    if (e->v.gone == GONE_COMPUTED) {
-        *x += no_logit;
+    if (e->v.gone == GONE_COMPUTED && isnan(*x + no_logit)) {
+        *x = (double)NAN;
         return FATE_SEEN;
     }
     *x = no_logit;
@@ -383,6 +390,8 @@ static double add(evaluator *e, const row_place *w, int64_t j, uint8_t bits)
     const double size = fabs(x) + fabs(alibi) + (isfinite(bias) ? fabs(bias) : 0);
     r->overflows[j] = r->overflows[j] || !(size < a->most * (1 + a->u / 4));
     r->after[j] = e->v.added == ADDED_AFTER ? bias : 0;
+    if (e->v.mask == MASK_TIMES_INFINITY && !(bits & ATTN_HIDDEN_MASK))
+        return (double)NAN; /* (1 - true) * -inf */
     if (e->v.added == ADDED_MULTIPLIED) {
         r->error[j] = r->error[j] * (isfinite(bias) ? fabs(bias) : 1) + 6 * a->u * fabs(x) * (isfinite(bias) ? fabs(bias) : 1);
         return x * bias;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search.h"
+#include "dialects.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -185,6 +186,16 @@ static void try_single(search *s, const mistake *m, double *square)
         add(s, &f);
 }
 
+static void try_dialect(search *s, enum dialect d)
+{
+    finding f = {.dialect = dialect_id[d], .v = dialect_variation(d, s->p)};
+    f.j = search_judge(s, &f.v, true);
+    f.matches = explains(&f.j, &f.v, s->right_is.square);
+    s->tried++;
+    if (f.matches)
+        add(s, &f);
+}
+
 /* --------------------------------------------------------------------- pairs ---- */
 
 /* square_of_one: of the better one of the two alone. */
@@ -237,6 +248,8 @@ void search_all(search *s)
         return;
     for (int i = 0; i < mistake_count; i++)
         try_single(s, &mistake_table[i], &square[i]);
+    for (int d = 0; d < DIALECTS; d++)
+        try_dialect(s, (enum dialect)d);
     if (!matching(s))
         try_pairs(s, square);
     if (s->findings)

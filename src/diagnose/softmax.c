@@ -188,7 +188,10 @@ static void stage_weights(evaluator *e, const row_place *w)
     }
     const denominator own = denominator_of_row(e, w);
     r->row_max = own.top;
-    r->lse = own.count > 0 || has_sink(e) ? own.top + log(own.sum) : -(double)INFINITY;
+    r->lse = own.count > 0 || has_sink(e) ? own.top + log(own.sum)
+             : e->v.lse == LSE_EMPTY_INF  ? (double)INFINITY
+             : e->v.lse == LSE_EMPTY_NAN  ? (double)NAN
+                                          : -(double)INFINITY;
     for (int64_t j = 0; j < e->Lk; j++) {
         const int64_t at = place_in_group(e, j);
         const softmax_group *g = &e->group;
@@ -227,6 +230,8 @@ static void stage_dropout(evaluator *e, const row_place *w)
 
 /* ------------------------------------------------------------------ output ---- */
 
+static bool of_item(const row_place *w, int64_t j) { return j >= w->first_key && j < w->first_key + w->keys; }
+
 /* output[c] = sum over the keys seen of weights[j] v[j,c] */
 static void stage_output(evaluator *e, const row_place *w)
 {
@@ -239,7 +244,7 @@ static void stage_output(evaluator *e, const row_place *w)
     for (int64_t c = 0; c < e->d_v; c++)
         r->output[c] = r->limit[c] = size[c] = 0;
     for (int64_t j = 0; j < e->Lk; j++) {
-        if (r->fate[j] == FATE_GONE)
+        if (r->fate[j] == FATE_GONE && (e->v.gone != GONE_COMPUTED || !of_item(w, j)))
             continue;
         const double *v = (k_as_v ? e->k : e->v_) + (head + j) * e->d_v, *error = k_as_v ? e->dk : e->dv, weight = r->weights[j];
         count++;

@@ -58,7 +58,8 @@ enum scale_choice {
     SCALE_MULTIPLIED,
     SCALE_INVERSE,
     SCALE_TWICE,
-    SCALE_DEFAULT
+    SCALE_DEFAULT,
+    SCALE_SPLIT /* sqrt(scale) on q and k: a negative one is NaN */
 };
 enum cap_choice { CAP_RIGHT, CAP_NONE, CAP_AFTER_ALL, CAP_AFTER_MASK };
 enum alibi_choice {
@@ -73,8 +74,8 @@ enum alibi_choice {
     ALIBI_DEFAULT,    /* the slopes given are ignored */
     ALIBI_TIMES_BIAS  /* slope * bias instead of slope * distance: ggml */
 };
-enum mask_choice { MASK_RIGHT, MASK_IGNORED, MASK_FLIPPED, MASK_ON_QUERIES };                   /* the bool mask */
-enum added_choice { ADDED_RIGHT, ADDED_IGNORED, ADDED_FLIPPED, ADDED_MULTIPLIED, ADDED_AFTER }; /* bias and float mask */
+enum mask_choice { MASK_RIGHT, MASK_IGNORED, MASK_FLIPPED, MASK_ON_QUERIES, MASK_TIMES_INFINITY }; /* the bool mask */
+enum added_choice { ADDED_RIGHT, ADDED_IGNORED, ADDED_FLIPPED, ADDED_MULTIPLIED, ADDED_AFTER };    /* bias and float mask */
 /* What happens to a hidden cell. */
 enum hide_choice {
     HIDE_RIGHT,
@@ -91,8 +92,8 @@ enum hide_choice {
     HIDE_ONE_FOR_SEEN,  /* 1 is added to the scores that are seen, 0 to the others */
     HIDE_NOT_NORMALISED /* softmax over all keys, then 0 */
 };
-enum hide_scope { SCOPE_ALL, SCOPE_MASK };      /* whatever hides, or mask and bias alone */
-enum gone_choice { GONE_RIGHT, GONE_COMPUTED }; /* hidden keys take part: 0 * NaN is NaN */
+enum hide_scope { SCOPE_ALL, SCOPE_MASK, SCOPE_NOT_BIAS }; /* whatever hides; mask and bias alone; all but a -inf in the bias */
+enum gone_choice { GONE_RIGHT, GONE_COMPUTED };            /* hidden keys take part: 0 * NaN is NaN */
 enum length_choice { LENGTH_RIGHT, LENGTH_IGNORED, LENGTH_IGNORED_ALIGNED, LENGTH_ON_QUERIES };
 enum align_choice { ALIGN_RIGHT, ALIGN_OTHER, ALIGN_TOP_LEFT, ALIGN_BOTTOM_RIGHT, ALIGN_BOTTOM_RIGHT_EXTENTS, ALIGN_LENGTHS_ONLY };
 enum causal_choice { CAUSAL_RIGHT, CAUSAL_IGNORED, CAUSAL_ONE_MORE, CAUSAL_STRICT, CAUSAL_REVERSED };
@@ -102,8 +103,8 @@ enum sink_choice { SINK_RIGHT, SINK_IGNORED, SINK_ZERO, SINK_OVERFLOWS_F32, SINK
 enum empty_choice { EMPTY_RIGHT, EMPTY_NAN, EMPTY_MEAN, EMPTY_MEAN_VALID };
 enum keep_choice { KEEP_RIGHT, KEEP_SEEN }; /* which weights dropout keeps: as the options say, or as the weights given show */
 enum kept_choice { KEPT_RIGHT, KEPT_NOT_SCALED };
-enum lse_choice { LSE_RIGHT, LSE_EMPTY_INF, LSE_EMPTY_ZERO, LSE_EMPTY_NAN };
-enum output_choice { OUTPUT_RIGHT, OUTPUT_BLHD }; /* attention alone: the memory of (..,L,H,d) under the expected shape */
+enum lse_choice { LSE_RIGHT, LSE_EMPTY_INF, LSE_EMPTY_NAN }; /* of a row that sees nothing */
+enum output_choice { OUTPUT_RIGHT, OUTPUT_BLHD };            /* attention alone: the memory of (..,L,H,d) under the expected shape */
 enum concat_choice { CONCAT_RIGHT, CONCAT_RESHAPE, CONCAT_INTERLEAVED, CONCAT_REVERSED };
 enum w_o_choice { W_O_RIGHT, W_O_TRANSPOSED, W_O_MISSING };
 
