@@ -62,6 +62,14 @@ static void print_comparison(json_writer *j, const diagnose_report *r, bool give
     jw_end(j, '}');
 }
 
+static void print_apart(json_writer *j, const diagnose_report *r)
+{
+    char text[256];
+    const char *apart = r->tell_apart[DIAGNOSE_EN];
+    snprintf(text, sizeof text, "%s%s", r->tells_all ? "" : "some of them: ", apart ? apart : "");
+    jw_string(j, "tell_apart", apart ? text : NULL);
+}
+
 static void print_sampled(json_writer *j, const diagnose_report *r)
 {
     if (!r->sampled) {
@@ -93,7 +101,7 @@ int diagnose_print_json(const diagnose_report *r, const char *command, bool give
         if (r->candidate[i].matches)
             print_ids(&j, NULL, &r->candidate[i]);
     jw_end(&j, ']');
-    jw_string(&j, "tell_apart", r->tell_apart[DIAGNOSE_EN]);
+    print_apart(&j, r);
     print_sampled(&j, r);
     return jw_end_document(&j);
 }

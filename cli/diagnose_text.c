@@ -19,7 +19,7 @@ enum text {
     T_REMEDY,
     T_ALSO,
     T_APART,
-    T_NO_APART,
+    T_APART_SOME,
     T_NEAREST,
     T_MISSES,
     T_TRIED,
@@ -45,7 +45,7 @@ static const char *const texts[TEXTS][DIAGNOSE_LANGS] = {
     [T_REMEDY] = {"what to do: ", "고치는 법: "},
     [T_ALSO] = {"The same as the rule of:", "다음 시스템의 규칙과 같다:"},
     [T_APART] = {"What would tell them apart: ", "구별하려면: "},
-    [T_NO_APART] = {"With these options they are the same computation.\n", "이 옵션에서는 같은 계산이다.\n"},
+    [T_APART_SOME] = {"What would tell some of them apart: ", "일부를 구별하려면: "},
     [T_NEAREST] = {"The nearest of the others (they do not give OUT):\n", "그다음으로 가까운 것 (OUT과 맞지 않음):\n"},
     [T_MISSES] = {"off by %.3g (%.2g bounds)", "차이 %.3g (한계의 %.2g배)"},
     [T_TRIED] = {"%d mistakes and pairs were tried.\n", "실수와 그 조합 %d가지를 시험했다.\n"},
@@ -122,7 +122,7 @@ static void print_matches(const diagnose_report *r, enum diagnose_lang lang)
     }
     print_dialects(r, lang, listed);
     if (r->verdict == DIAGNOSE_TIED && r->tell_apart[lang])
-        printf("%s%s\n", texts[T_APART][lang], r->tell_apart[lang]);
+        printf("%s%s.\n", texts[r->tells_all ? T_APART : T_APART_SOME][lang], r->tell_apart[lang]);
 }
 
 static void print_nearest(const diagnose_report *r, enum diagnose_lang lang)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The call: reads, compares, searches, reports. */
 #include "diagnose.h"
+#include "evidence.h"
+#include "probe.h"
 #include "search.h"
 
 #include <attn_ref.h>
@@ -267,6 +269,20 @@ static bool fill_candidates(diagnose_report *r, const search *s, const char *sha
     return true;
 }
 
+/* What would tell the mistakes that match apart; the rules of systems only where there is nothing else. */
+static void find_apart(diagnose_report *r, const search *s)
+{
+    enum { MOST = 12 };
+    const variation *v[MOST];
+    int count = 0;
+    const bool only_dialects = s->findings > 0 && s->found[0].dialect;
+    for (int i = 0; i < s->findings && count < MOST; i++)
+        if (s->found[i].matches && (s->found[i].dialect != NULL) == only_dialects)
+            v[count++] = &s->found[i].v;
+    if (count > 1)
+        r->tells_all = probe_apart(r->tell_apart, s->p, s->m, v, count);
+}
+
 /* The rows along Lq that were compared. */
 static bool fill_sampled(diagnose_report *r, const search *s)
 {
@@ -282,9 +298,8 @@ static bool fill_sampled(diagnose_report *r, const search *s)
 
 /* -------------------------------------------------------------------- the call ---- */
 
-static bool search_mistakes(diagnose_report *r, search *s, const reading *shape, const int64_t *bad, int64_t bad_count)
+static bool search_mistakes(diagnose_report *r, search *s, problem *p, const reading *shape, const int64_t *bad, int64_t bad_count)
 {
-    const problem *p = s->p;
     const variation right = {.keys = KEYS_RIGHT};
     const double fit = s->work / fmax(1, evaluator_row_cost(p, &right));
     int64_t count = fit >= (double)p->rows ? p->rows : fit < 16 ? 16 : (int64_t)fit;
@@ -298,9 +313,14 @@ static bool search_mistakes(diagnose_report *r, search *s, const reading *shape,
     if (s->m->failed)
         return false;
     search_right(s);
+    find_dropped_weights(p, &s->e);
     if (!shape->id || s->right_is.max_bounds > 1)
         search_all(s);
-    return !s->m->failed && fill_candidates(r, s, shape->id) && (count == p->rows || fill_sampled(r, s));
+    if (s->m->failed || !fill_candidates(r, s, shape->id))
+        return false;
+    if (r->verdict == DIAGNOSE_TIED)
+        find_apart(r, s);
+    return !s->m->failed && (count == p->rows || fill_sampled(r, s));
 }
 
 static diagnose_status run(diagnose_report *r, problem *p, pool *m, const diagnose_input *in, const reading *shape)
@@ -323,7 +343,7 @@ static diagnose_status run(diagnose_report *r, problem *p, pool *m, const diagno
     s.count = count;
     if (equal)
         return r->sampled_equality && !fill_sampled(r, &s) ? DIAGNOSE_NO_MEMORY : DIAGNOSE_OK;
-    return search_mistakes(r, &s, shape, bad, bad_count) ? DIAGNOSE_OK : DIAGNOSE_NO_MEMORY;
+    return search_mistakes(r, &s, p, shape, bad, bad_count) ? DIAGNOSE_OK : DIAGNOSE_NO_MEMORY;
 }
 
 diagnose_status diagnose_run(diagnose_report **out, const diagnose_input *in, char *why, size_t why_size)

@@ -73,6 +73,7 @@ typedef struct diagnose_report {
     int candidates, matching;
     int tried;                              /* mistakes and pairs */
     const char *tell_apart[DIAGNOSE_LANGS]; /* with several that match: an input that would tell them apart; NULL: none is known */
+    bool tells_all;                         /* all of them; otherwise some */
     int64_t *sampled;                       /* NULL, or the rows (along Lq) that were compared */
     int64_t sampled_rows, of_rows;
     bool sampled_equality; /* even whether OUT is right was judged by these rows alone */

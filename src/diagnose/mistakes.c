@@ -100,7 +100,9 @@ const mistake mistake_table[] = {
     {"masked-rows-nan", FACT_HIDES, {.empty = EMPTY_NAN}},
     {"masked-rows-mean", FACT_HIDES, {.empty = EMPTY_MEAN}},
     {"masked-rows-mean", FACT_KV_LEN, {.empty = EMPTY_MEAN_VALID}},
-    {"dropout-left-on", FACT_SEEN_WEIGHTS, {.keep = KEEP_SEEN}},
+    {"dropout-left-on", FACT_SEEN_WEIGHTS | FACT_NO_DROPOUT, {.keep = KEEP_SEEN}},
+    {"dropout-other-choices", FACT_SEEN_WEIGHTS | FACT_DROPOUT, {.keep = KEEP_SEEN}},
+    {"dropout-ignored", FACT_DROPOUT, {.no_dropout = 1}},
     {"dropout-not-scaled", FACT_DROPOUT, {.kept = KEPT_NOT_SCALED}},
     {"dropout-not-scaled", FACT_SEEN_WEIGHTS, {.keep = KEEP_SEEN, .kept = KEPT_NOT_SCALED}},
     /* memory */

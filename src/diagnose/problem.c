@@ -176,7 +176,7 @@ static void read_mha(problem *p, pool *m, const diagnose_input *in)
 /* Every query has the same row of this mask. */
 static bool one_row(const attn_tensor *t) { return t && extent(t, 2) == 1; }
 
-static unsigned facts_of(const problem *p)
+void problem_facts(problem *p)
 {
     const attn_sdpa_opts *o = &p->o;
     const bool mask = o->mask && !tensor_is_float(o->mask), added = o->bias || (o->mask && tensor_is_float(o->mask));
@@ -210,15 +210,15 @@ static unsigned facts_of(const problem *p)
         {alibi, FACT_ALIBI},
         {o->alibi_slopes, FACT_SLOPES},
         {o->dropout > 0, FACT_DROPOUT},
+        {!(o->dropout > 0), FACT_NO_DROPOUT},
         {o->flags & ATTN_SCALE, FACT_SCALE},
         {(mask && one_row(o->mask)) || (added && (one_row(o->bias) || (!mask && one_row(o->mask)))), FACT_KEY_MASK},
         {p->packed, FACT_PACKED},
         {!p->packed && p->H > 1, FACT_LAYOUT},
     };
-    unsigned facts = 0;
+    p->facts = 0;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        facts |= all[i].holds ? all[i].fact : 0;
-    return facts;
+        p->facts |= all[i].holds ? all[i].fact : 0;
 }
 
 bool problem_read(problem *p, pool *m, const diagnose_input *in)
@@ -241,7 +241,7 @@ void problem_settle(problem *p, const diagnose_input *in, attn_dtype dtype)
     p->given = in->tolerance_given;
     p->rtol = in->rtol;
     p->atol = in->atol;
-    p->facts = facts_of(p);
+    problem_facts(p);
 }
 
 int32_t problem_shape(const problem *p, const diagnose_input *in, int64_t shape[4])

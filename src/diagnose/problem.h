@@ -60,7 +60,8 @@ enum fact {
     FACT_KEY_MASK = 1 << 26,     /* a mask with one row for all queries */
     FACT_PACKED = 1 << 27,
     FACT_LAYOUT = 1 << 28, /* heads to confuse with positions */
-    FACT_BOTH = 1 << 29    /* mask and added */
+    FACT_NO_DROPOUT = 1 << 30,
+    FACT_BOTH = 1 << 29 /* mask and added */
 };
 
 typedef struct problem {
@@ -95,6 +96,8 @@ double limit_of(const problem *p, double want, double bound);
 bool problem_read(problem *p, pool *m, const diagnose_input *in);
 /* Precision, tolerances and facts, once the dtype of OUT is known. */
 void problem_settle(problem *p, const diagnose_input *in, attn_dtype dtype);
+/* Sets p->facts from the rest of p. */
+void problem_facts(problem *p);
 /* The shape of the right answer; returns its rank. */
 int32_t problem_shape(const problem *p, const diagnose_input *in, int64_t shape[4]);
 /* Element i of a vector of integers, or `otherwise` when there is no vector. */

@@ -124,7 +124,8 @@ static bool better(const finding *a, const finding *b)
 {
     if (a->matches != b->matches)
         return a->matches;
-    return a->matches ? a->j.max_bounds < b->j.max_bounds : a->j.max_abs < b->j.max_abs;
+    const double x = a->matches ? a->j.max_bounds : a->j.max_abs, y = b->matches ? b->j.max_bounds : b->j.max_abs;
+    return x < y - 1e-9 * fmin(x, y); /* the same computation in another way is no better */
 }
 
 /* Keeps the best of each id. */
@@ -132,8 +133,11 @@ static void add(search *s, const finding *f)
 {
     for (int i = 0; i < s->findings; i++)
         if (same_ids(&s->found[i], f)) {
-            if (better(f, &s->found[i]))
+            if (better(f, &s->found[i])) {
+                const int number = s->found[i].number;
                 s->found[i] = *f;
+                s->found[i].number = number;
+            }
             return;
         }
     if (s->findings == s->room) {
@@ -146,7 +150,9 @@ static void add(search *s, const finding *f)
         s->found = more;
         s->room = room;
     }
-    s->found[s->findings++] = *f;
+    s->found[s->findings] = *f;
+    s->found[s->findings].number = s->findings;
+    s->findings++;
 }
 
 static int matching(const search *s)
@@ -238,7 +244,7 @@ static int by_rank(const void *x, const void *y)
         return is_precision(&a->v) ? 1 : -1;
     if (a->matches && a->parts != b->parts)
         return a->parts - b->parts;
-    return better(a, b) ? -1 : better(b, a) ? 1 : 0;
+    return better(a, b) ? -1 : better(b, a) ? 1 : a->number - b->number;
 }
 
 void search_all(search *s)

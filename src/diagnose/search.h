@@ -22,6 +22,7 @@ typedef struct finding {
     variation v;
     judgement j;
     bool matches;
+    int number; /* in the order of being found */
 } finding;
 
 typedef struct search {

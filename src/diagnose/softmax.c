@@ -213,7 +213,7 @@ static void stage_dropout(evaluator *e, const row_place *w)
     const bool seen = e->v.keep == KEEP_SEEN;
     const double p = seen ? e->p->seen_p : o->dropout;
     row_values *r = &e->row;
-    if (!seen && o->dropout == 0)
+    if (e->v.no_dropout || (!seen && o->dropout == 0))
         return;
     for (int64_t j = 0; j < e->Lk; j++) {
         if (r->fate[j] == FATE_GONE)

@@ -117,7 +117,7 @@ typedef struct variation {
     uint8_t align, align_scope; /* align_scope: the causal order alone, not window and ALiBi */
     uint8_t causal, window_left, window_right;
     uint8_t softmax, sink, empty, lse;
-    uint8_t keep, kept;
+    uint8_t keep, kept, no_dropout;
     uint8_t output;                   /* attention alone */
     uint8_t concat, w_o, b_o_missing; /* mha */
 } variation;
