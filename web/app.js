@@ -5,8 +5,8 @@ const PLAY_MS = 3000;
 const MANY_HEADS = 16;
 
 const app = {
-    file: null, model: null, stages: [], maps: [], picked: null, teacher: null, playing: 0, dark: false, projector: false, table: false, hide: false,
-    turned: false, colours: 'matrix', revealed: new Set(), part: 0,
+    file: null, model: null, stages: [], maps: [], picked: null, teacher: null, playing: 0, dark: false, projector: false,
+    table: false, hide: false, turned: false, colours: 'matrix', revealed: new Set(), part: 0,
     view: {stage: 0, batch: 0, head: 0, mode: 'one'},
 };
 
@@ -39,7 +39,8 @@ function rangeFor(item, view) {
     return rangeOf(allHeads(view, name));
 }
 
-const allHeads = (view, name) => Array.from({length: app.model.H}, (_, h) => chosenMatrix(app.model, {...view, head: h, mode: 'one'}, name));
+const allHeads = (view, name) => Array.from({length: app.model.H}, (_, h) =>
+    chosenMatrix(app.model, {...view, head: h, mode: 'one'}, name));
 
 function settingsFor(item, view, width) {
     const high = Math.max(260, Math.min(window.innerHeight * 0.66, 900));
@@ -69,7 +70,8 @@ function renderBar() {
     const info = app.file.info, m = app.model;
     byId('title').textContent = app.teacher ? say('teacher_title') : info.title || say('app');
     document.title = `${byId('title').textContent} · attn`;
-    const shape = m.kind === 'split' ? sizes(m.Lq, m.H * splitWidth(m)) : `Lq ${m.Lq} · Lk ${m.Lk}${m.d ? ` · d_k ${m.d} · d_v ${m.dv}` : ''}`;
+    const shape = m.kind === 'split' ? sizes(m.Lq, m.H * splitWidth(m)) :
+        `Lq ${m.Lq} · Lk ${m.Lk}${m.d ? ` · d_k ${m.d} · d_v ${m.dv}` : ''}`;
     byId('subtitle').textContent = `${say('app')} · ${shape} · ${say('heads')} ${m.H}`;
     byId('teacher').setAttribute('aria-pressed', String(Boolean(app.teacher)));
     byId('teacher').textContent = say(app.teacher ? 'teacher_leave' : 'teacher');
@@ -147,13 +149,24 @@ function renderCell() {
     const matrix = item && (isTurned(item) ? transposed(item.matrix) : item.matrix);
     if (!item || p.i >= matrix.rows || p.j >= matrix.cols) {
         box.replaceChildren(title, el('p.hint', {}, say('cell_hint')));
+        showWay();
         return;
     }
     const symbol = item.symbol.replace(/\^T$/, '');
     const told = explainCell(app.model, app.stages, {...effectiveView()}, {panel: p.panel, i: p.i, j: p.j, matrix, symbol});
     const covered = app.hide && Boolean(item.result) && !app.revealed.has(revealKey(p.i, p.j));
     const round = app.file.info.options && app.file.info.options.round;
-    box.replaceChildren(title, cellView(told, round, covered, {go: goTo, reveal: revealPicked, answer: (text) => answerPicked(text, told.value)}));
+    box.replaceChildren(title, cellView(told, round, covered,
+        {go: goTo, reveal: revealPicked, answer: (text) => answerPicked(text, told.value)}));
+    showWay();
+}
+
+// On a small window the arithmetic is below the edge: a button leads to it.
+function showWay() {
+    const box = byId('cell'), way = byId('to-cell'), value = box.querySelector('.cell-value');
+    const below = Boolean(value) && box.getBoundingClientRect().top > window.innerHeight - 60;
+    way.hidden = !below;
+    way.textContent = below ? `${value.textContent} ↓` : '';
 }
 
 function revealPicked() {
@@ -348,7 +361,8 @@ function toggleTeacher() {
 
 function writeHash() {
     const v = app.view, p = app.picked;
-    const parts = {stage: stageNow().id, batch: v.batch || null, head: v.head || null, mode: v.mode === 'one' ? null : v.mode, cell: p && !p.matrix ? `${p.panel}.${p.i}.${p.j}` : null,
+    const parts = {stage: stageNow().id, batch: v.batch || null, head: v.head || null, mode: v.mode === 'one' ? null : v.mode,
+                   cell: p && !p.matrix ? `${p.panel}.${p.i}.${p.j}` : null,
                    lang: language};
     const text = Object.entries(parts).filter(([, value]) => value !== null).map(([key, value]) => `${key}=${value}`).join('&');
     try {
@@ -359,7 +373,8 @@ function writeHash() {
 }
 
 function readHash() {
-    const at = new URLSearchParams(location.hash.slice(1)), v = app.view, within = (text, count) => Math.min(Math.max(0, Number.parseInt(text, 10) || 0), count - 1);
+    const at = new URLSearchParams(location.hash.slice(1)), v = app.view;
+    const within = (text, count) => Math.min(Math.max(0, Number.parseInt(text, 10) || 0), count - 1);
     v.stage = Math.max(0, app.stages.findIndex((stage) => stage.id === at.get('stage')));
     v.batch = within(at.get('batch'), app.model.B);
     v.head = within(at.get('head'), app.model.H);
@@ -383,6 +398,8 @@ function wire() {
     on('print', () => window.print());
     on('help-button', actions.help);
     on('skip', (event) => { event.preventDefault(); focusMain(); });
+    on('to-cell', () => byId('cell').scrollIntoView({block: 'start'}));
+    window.addEventListener('scroll', showWay, {passive: true});
     listenForKeys(actions);
     window.addEventListener('beforeprint', fillPrintSheet);
     let waiting = 0, width = window.innerWidth;
@@ -403,7 +420,8 @@ function wire() {
 function renderFoot() {
     const info = app.file.info, notes = (info.notes || []).map((note) => el('li', {}, note));
     byId('foot').replaceChildren(...(notes.length ? [el('h2', {}, say('notes')), el('ul', {}, ...notes)] : []),
-                                 el('p', {}, info.command ? el('code', {}, info.command) : '', info.version ? ` · libattn ${info.version}` : '', info.isa ? ` · ${info.isa}` : ''));
+                                 el('p', {}, info.command ? el('code', {}, info.command) : '', info.version ? ` · libattn ${info.version}` :
+                                     '', info.isa ? ` · ${info.isa}` : ''));
 }
 
 function start() {

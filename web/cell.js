@@ -18,7 +18,8 @@ function whyHidden(head, i, j) {
     const values = {i, j, pos: head.position(i)};
     const open = (n) => (n < 0 ? '∞' : n);
     const reasons = HIDDEN.filter((_, n) => bits >> n & 1).map((name) => say(`why_${name}`, {
-        ...values, n: name === 'q_len' ? head.qLen : head.kvLen, left: o.window && open(o.window[0]), right: o.window && open(o.window[1])}));
+        ...values, n: name === 'q_len' ? head.qLen : head.kvLen, left: o.window && open(o.window[0]),
+        right: o.window && open(o.window[1])}));
     return reasons.length || !head.isHidden(i, j) ? reasons : [say('why_unknown')];
 }
 
@@ -58,12 +59,14 @@ const explainers = {
     },
     scaled({head, i, j, value}) {
         const score = head.value('scores', i, j);
+        const numbers = `${numberText(score)} × ${numberText(head.scale)} = ${numberText(value)}`;
         return score === undefined ? [{line: say('from_file')}] :
-            [{line: `scaled[${i},${j}] = scores[${i},${j}] × scale = ${numberText(score)} × ${numberText(head.scale)} = ${numberText(value)}`, answer: true}];
+            [{line: `scaled[${i},${j}] = scores[${i},${j}] × scale = ${numbers}`, answer: true}];
     },
     capped({head, i, j, value}) {
         const cap = numberText(head.softcap), x = head.value('scaled', i, j);
-        return [{line: `capped[${i},${j}] = cap · tanh(scaled / cap) = ${cap} · tanh(${numberText(x)} / ${cap}) = ${numberText(value)}`, answer: true}];
+        return [{line: `capped[${i},${j}] = cap · tanh(scaled / cap) = ${cap} · tanh(${numberText(x)} / ${cap}) = ${numberText(value)}`,
+            answer: true}];
     },
     masked({head, i, j, value, before}) {
         const source = before && head.value(before, i, j);
@@ -92,7 +95,8 @@ const explainers = {
         return [{line: `output[${i},${j}] = Σ_j weights[${i},j] · V[j,${j}]`}, terms];
     },
     added({head, i, j}) {
-        return [{line: `${head.bias ? numberText(head.bias(i, j)) : '0'}${head.slope ? ` - ${numberText(head.slope)} · |${head.position(i)} - ${j}|` : ''}`}];
+        const alibi = head.slope ? ` - ${numberText(head.slope)} · |${head.position(i)} - ${j}| (ALiBi)` : '';
+        return [{line: `${head.bias ? `${numberText(head.bias(i, j))} (bias)` : '0'}${alibi} = ${numberText(head.added(i, j))}`}];
     },
 };
 
@@ -103,27 +107,30 @@ function visibleKeys(head, i) {
 // The softmax of the row, with its largest number taken off first.
 function explainWeight({model, head, i, j, value}) {
     if (head.isHidden(i, j)) {
-        return [{why: whyHidden(head, i, j)}, {line: say('hidden_weight')}, ...(head.computes && head.row(i).visible === 0 ? [{line: say('empty_row')}] : [])];
+        return [{why: whyHidden(head, i, j)}, {line: say('hidden_weight')},
+            ...(head.computes && head.row(i).visible === 0 ? [{line: say('empty_row')}] : [])];
     }
     if (!head.computes && !head.stored('masked')) {
         const word = value === undefined ? say('not_top', {k: model.info.summary.k}) : say('view_softmax');
         return [{line: word}, topTerms(head, i)].filter(Boolean);
     }
     const row = head.row(i), power = (key) => Math.exp(row.masked[key] - row.max);
-    const rows = visibleKeys(head, i).map((key) => [placeText(axisNames(model, 'key'), key), row.masked[key], row.masked[key] - row.max, power(key)]);
+    const names = axisNames(model, 'key');
+    const rows = visibleKeys(head, i).map((key) => [placeText(names, key), row.masked[key], row.masked[key] - row.max, power(key)]);
     if (row.sink > 0) {
         rows.push([say('sink_term'), head.sink, head.sink - row.max, row.sink]);
     }
-    const share = power(j) / row.sum;
+    const share = power(j) / row.sum, sum = numberText(row.sum), max = numberText(row.max);
     const blocks = [
         {line: `weights[${i},${j}] = e^(masked[${i},${j}] - max) / Σ_j e^(masked[${i},j] - max)`},
-        {line: `= e^(${numberText(row.masked[j])} - ${numberText(row.max)}) / ${numberText(row.sum)} = ${numberText(power(j))} / ${numberText(row.sum)} = ` +
-               numberText(share), answer: true},
-        {line: say('max_off', {max: numberText(row.max)})},
-        {terms: {head: [say('key'), 'masked', '- max', 'e^(…)'], rows, sum: row.sum, here: placeText(axisNames(model, 'key'), j)}},
+        {line: `= e^(${numberText(row.masked[j])} - ${max}) / ${sum} = ${numberText(power(j))} / ${sum} = ${numberText(share)}`,
+         answer: true},
+        {line: say('max_off', {max})},
+        {terms: {head: [say('key'), 'masked', '- max', 'e^(…)'], rows, sum: row.sum, here: placeText(names, j)}},
     ];
     if (head.dropout > 0) {
-        blocks.push({line: value === 0 ? say('dropped', {value: numberText(share)}) : say('scaled_up', {value: numberText(share), p: head.dropout})});
+        blocks.push({line: value === 0 ? say('dropped', {value: numberText(share)}) :
+            say('scaled_up', {value: numberText(share), p: head.dropout})});
     }
     return blocks;
 }
@@ -143,7 +150,8 @@ function explainProjection(model, stage, b, i, c) {
     const x = plainMatrix(model, b, stage.source), w = plainMatrix(model, 0, `w_${name}`);
     const bias = model.has(`b_${name}`) ? plainMatrix(model, 0, `b_${name}`).at(0, c) : null;
     const source = symbolOf(stage.source);
-    return [{line: `${symbolOf(name)}[${i},${c}] = Σ_n ${source}[${i},n] · W_${symbolOf(name)}[n,${c}]${bias === null ? '' : ` + b_${symbolOf(name)}[${c}]`}`},
+    const added = bias === null ? '' : ` + b_${symbolOf(name)}[${c}]`;
+    return [{line: `${symbolOf(name)}[${i},${c}] = Σ_n ${source}[${i},n] · W_${symbolOf(name)}[n,${c}]${added}`},
             productTerms([`${source}[${i},n]`, `W_${symbolOf(name)}[n,${c}]`], x.cols, (n) => x.at(i, n), (n) => w.at(n, c), bias)];
 }
 
@@ -163,9 +171,10 @@ const belongs = (c, d) => say('belongs', {c, d, h: Math.floor(c / d), rest: c % 
 function explainCombined(model, view, panel, i, j) {
     const rows = Array.from({length: model.H}, (_, h) => [say('head_n', {h}), cellMatrix(model, view.batch, h, panel).at(i, j)]);
     const values = rows.map((row) => row[1] || 0), total = values.reduce((a, b) => a + b, 0);
-    const text = view.mode === 'average' ? `${numberText(total)} / ${model.H} = ${numberText(total / model.H)}` : `max = ${numberText(Math.max(...values))}`;
-    return [{line: say('over_heads')}, {terms: {head: ['', symbolOf(panel)], rows, sum: view.mode === 'average' ? total : null}}, {line: text, answer: true},
-            {line: say('warning')}];
+    const text = view.mode === 'average' ? `${numberText(total)} / ${model.H} = ${numberText(total / model.H)}` :
+        `max = ${numberText(Math.max(...values))}`;
+    return [{line: say('over_heads')}, {terms: {head: ['', symbolOf(panel)], rows, sum: view.mode === 'average' ? total : null}},
+            {line: text, answer: true}, {line: say('warning')}];
 }
 
 // ---- where it goes ----
@@ -179,7 +188,8 @@ function goesTo(model, stages, view, panel, i, j) {
     const column = (symbol, stage, to, c) => has(stage) && {text: say('goes_column', {symbol, j: c}), stage, panel: to, i: 0, j: c};
     const head = view.head;
     switch (panel) {
-    case 'x': case 'm': case 'm_v': return projectionsOf(model, panel).map((name) => row(symbolOf(name), name, `all_${name}`, i)).filter(Boolean);
+    case 'x': case 'm': case 'm_v':
+        return projectionsOf(model, panel).map((name) => row(symbolOf(name), name, `all_${name}`, i)).filter(Boolean);
     case 'all_q': return [place('Q', 'scores', 'q', i, j % model.d, Math.floor(j / model.d))];
     case 'all_k': case 'all_v': return splitGoes(model, panel, i, j);
     case 'q': return [row('scores', 'scores', 'scores', i)].filter(Boolean);

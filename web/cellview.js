@@ -14,7 +14,8 @@ function cellTitle(told) {
 function cellView(told, round, covered, on) {
     const box = el('div.cell');
     const value = covered ? '?' : numberText(told.value, round);
-    box.append(el('p.cell-value', {}, el('span.cell-name', {}, rich(told.symbol), `[${told.i}, ${told.j}]`), ` = ${value}`), el('p.cell-place', {}, cellTitle(told)));
+    box.append(el('p.cell-value', {}, el('span.cell-name', {}, rich(told.symbol), `[${told.i}, ${told.j}]`), ` = ${value}`),
+        el('p.cell-place', {}, cellTitle(told)));
     const why = told.blocks.find((block) => block.why);
     box.append(el('h3', {}, say(why && !covered ? 'why_hidden' : 'from')));
     const shown = covered && why ? [] : told.blocks;
@@ -62,11 +63,14 @@ function termsTable(terms, view, covered) {
     let rows = view.largest ? [...terms.rows].sort((a, b) => Math.abs(last(b)) - Math.abs(last(a))) : terms.rows;
     rows = view.all ? rows : rows.slice(0, TERMS_SHOWN);
     const most = Math.max(...terms.rows.map((row) => Math.abs(last(row)) || 0), 1e-300);
-    const body = rows.map((row) => el('tr', {class: terms.here === row[0] ? 'here' : null}, ...row.map((x, n) => termCell(x, n === 0, n === row.length - 1 ? most : 0))));
+    const body = rows.map((row) => el('tr', {class: terms.here === row[0] ? 'here' : null},
+        ...row.map((x, n) => termCell(x, n === 0, n === row.length - 1 ? most : 0))));
     const head = el('tr', {}, ...terms.head.map((text) => el('th', {scope: 'col'}, rich(text))));
-    const foot = terms.sum === null ? [] : [el('tfoot', {}, el('tr', {}, el('th', {scope: 'row', colspan: String(terms.head.length - 1)}, say('sum')),
+    const label = el('th', {scope: 'row', colspan: String(terms.head.length - 1)}, say('sum'));
+    const foot = terms.sum === null ? [] : [el('tfoot', {}, el('tr', {}, label,
                                                                  el('td.number', {}, covered ? '?' : numberText(terms.sum))))];
-    return el('div.terms-scroll', {tabindex: '0', role: 'group', 'aria-label': say('from')}, el('table', {}, el('thead', {}, head), el('tbody', {}, ...body), ...foot));
+    return el('div.terms-scroll', {tabindex: '0', role: 'group', 'aria-label': say('from')},
+        el('table', {}, el('thead', {}, head), el('tbody', {}, ...body), ...foot));
 }
 
 // One digit less than in equations, so that four columns fit.
@@ -103,7 +107,8 @@ function termsButtons(terms, view, draw) {
 function quiz(on) {
     const input = el('input', {type: 'text', id: 'quiz-answer', autocomplete: 'off', size: '10'});
     const verdict = el('p.verdict', {role: 'status'});
-    const form = el('form.quiz', {}, el('label', {for: 'quiz-answer'}, say('your_answer')), input, el('button.primary', {type: 'submit'}, say('check')));
+    const form = el('form.quiz', {}, el('label', {for: 'quiz-answer'}, say('your_answer')), input,
+        el('button.primary', {type: 'submit'}, say('check')));
     form.addEventListener('submit', (event) => {
         event.preventDefault();
         const right = on.answer(input.value);

@@ -28,14 +28,16 @@ function controls(stage, view) {
 function viewButtons(view) {
     const buttons = [pressButton(say('transpose'), app.turned, actions.transpose, {id: 'transpose', title: say('transpose_label')})];
     if (view.mode !== 'all') {
-        buttons.push(pressButton(say('hide'), app.hide, actions.hide, {id: 'hide'}), pressButton(say('as_table'), app.table, actions.table, {id: 'as-table'}));
+        buttons.push(pressButton(say('hide'), app.hide, actions.hide, {id: 'hide'}),
+            pressButton(say('as_table'), app.table, actions.table, {id: 'as-table'}));
     }
     return app.hide ? [...buttons, pressButton(say('reveal_all'), null, actions.revealAll, {id: 'reveal-all'})] : buttons;
 }
 
 function zoomButtons() {
     const zooms = [['−', 'zoomOut', 'zoom_out'], ['+', 'zoomIn', 'zoom_in'], ['⤢', 'fit', 'fit']];
-    return el('div.group', {}, ...zooms.map(([text, act, word]) => pressButton(text, null, actions[act], {'aria-label': say(word), title: say(word), id: act})));
+    return el('div.group', {}, ...zooms.map(([text, act, word]) =>
+        pressButton(text, null, actions[act], {'aria-label': say(word), title: say(word), id: act})));
 }
 
 function saveButtons() {
@@ -44,7 +46,8 @@ function saveButtons() {
 }
 
 function numberSelect(id, count, at, set) {
-    const select = el('select', {id}, ...Array.from({length: count}, (_, n) => el('option', {value: String(n), selected: n === at ? '' : null}, String(n))));
+    const select = el('select', {id}, ...Array.from({length: count}, (_, n) =>
+        el('option', {value: String(n), selected: n === at ? '' : null}, String(n))));
     select.addEventListener('change', () => { set(Number(select.value)); render(); });
     return select;
 }
@@ -53,11 +56,13 @@ function headControls(stage, view) {
     const H = app.model.H, chips = el('div.group.chips', {role: 'group', 'aria-label': say('head')}, el('span', {}, say('head')));
     const one = (h) => { app.view.head = h; app.view.mode = 'one'; render(); };
     if (H <= MANY_HEADS) {
-        chips.append(...Array.from({length: H}, (_, h) => pressButton(String(h), view.mode === 'one' && view.head === h, () => one(h), {'data-head': String(h)})));
+        chips.append(...Array.from({length: H}, (_, h) => pressButton(String(h), view.mode === 'one' && view.head === h, () => one(h),
+            {'data-head': String(h)})));
     } else {
         chips.append(numberSelect('head', H, view.head, (h) => { app.view.head = h; app.view.mode = 'one'; }));
     }
-    const mode = (name, word) => pressButton(say(word), view.mode === name, () => { app.view.mode = name; render(); }, {id: `mode-${name}`});
+    const mode = (name, word) => pressButton(say(word), view.mode === name, () => { app.view.mode = name; render(); },
+        {id: `mode-${name}`});
     chips.append(mode('all', 'all_heads'));
     if (stage.cells) {
         chips.append(mode('average', 'average'), mode('maximum', 'maximum'));

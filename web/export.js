@@ -14,7 +14,8 @@ function download(name, blob) {
 // Rows [from, to) that fit into one file.
 function exportRows(matrix, first) {
     const most = Math.max(1, Math.floor(EXPORT_CELLS / Math.max(1, matrix.cols)));
-    return matrix.rows <= most ? {from: 0, to: matrix.rows} : {from: Math.min(first, matrix.rows - most), to: Math.min(first, matrix.rows - most) + most};
+    return matrix.rows <= most ? {from: 0, to: matrix.rows} :
+        {from: Math.min(first, matrix.rows - most), to: Math.min(first, matrix.rows - most) + most};
 }
 
 // Numbers alone, as `attn` reads them back.
@@ -30,9 +31,11 @@ function csvText(matrix, {from, to}) {
 function jsonText(matrix, about, {from, to}) {
     const number = (x) => (Number.isFinite(x) ? Number(exactText(x, matrix.dtype)) : exactText(x, matrix.dtype));
     const values = Array.from({length: to - from}, (_, i) => Array.from({length: matrix.cols}, (_, j) => number(matrix.at(from + i, j))));
-    const hidden = matrix.hidden && Array.from({length: to - from}, (_, i) => Array.from({length: matrix.cols}, (_, j) => matrix.hidden(from + i, j)));
+    const hidden = matrix.hidden && Array.from({length: to - from}, (_, i) =>
+        Array.from({length: matrix.cols}, (_, j) => matrix.hidden(from + i, j)));
     const whole = {schema: 1, ...about, dtype: matrix.dtype || 'f64', shape: [to - from, matrix.cols], first_row: from,
-                   row_labels: matrix.rowNames ? matrix.rowNames.slice(from, to) : undefined, column_labels: matrix.colNames || undefined, values,
+                   row_labels: matrix.rowNames ? matrix.rowNames.slice(from, to) : undefined, column_labels: matrix.colNames || undefined,
+                   values,
                    hidden: hidden || undefined};
     return `${JSON.stringify(whole)}\n`;
 }

@@ -1,50 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stage as one picture, for PNG, SVG and print: a list of shapes, painted either on a canvas or as SVG. Large matrices are an image inside.
+// A stage as one picture, for PNG, SVG and print: a list of shapes, painted on a canvas or as SVG. Large matrices are an image inside.
 
 const FIGURE_CELLS = 4096;
 const FIGURE_CELL = {width: 52, height: 30};
+const FIGURE_MOST = {result: 1300, operand: 480}; // width and height of the cells together
 const FONT = 'system-ui, "Noto Sans", "Noto Sans CJK KR", "Noto Sans KR", "Apple SD Gothic Neo", "Malgun Gothic", sans-serif';
 
 const measuring = document.createElement('canvas').getContext('2d');
 
-function textWidth(text, size) {
-    measuring.font = `${size}px ${FONT}`;
+function textWidth(text, size, bold = false) {
+    measuring.font = `${bold ? 'bold ' : ''}${size}px ${FONT}`;
     return measuring.measureText(text).width;
 }
 
-// figure: {title, lines, matrix, range, byRow, dark, cover}. Returns {width, height, shapes}.
+// figure: {title, lines, rows: [[item, ...], ...], dark}; an item is {op} or {symbol, matrix, range, byRow, cover, result}.
+// Returns {width, height, shapes, colours}.
 function figureShapes(figure) {
-    const m = figure.matrix, colours = drawingColours[figure.dark ? 'dark' : 'light'], shapes = [], pad = 16;
-    let y = pad + 20;
+    const colours = drawingColours[figure.dark ? 'dark' : 'light'], shapes = [], pad = 16;
     const text = (x, at, words, more = {}) => shapes.push({text: words, x, y: at, size: 13, fill: colours.ink, anchor: 'start', ...more});
+    let y = pad + 20, width = pad + textWidth(plainFormula(figure.title), 20, true);
     text(pad, y, plainFormula(figure.title), {size: 20, bold: true});
     for (const line of figure.lines) {
         y += 20;
         text(pad, y, line, {fill: colours.faint});
+        width = Math.max(width, pad + textWidth(line, 13));
     }
-    const names = (list, count) => (list ? list.slice(0, 200) : [String(Math.max(0, count - 1))]);
-    const left = pad + Math.min(160, Math.max(...names(m.rowNames, m.rows).map((name) => textWidth(name, 12)))) + 8;
-    const widest = Math.max(...names(m.colNames, m.cols).map((name) => textWidth(name, 12)));
-    const cell = figureCell(m), upright = widest + 4 > cell.x;
-    const top = y + 14 + (upright && m.colNames ? Math.min(110, widest) : 14) + 8;
-    const right = m.rowSum && cell.y >= 12 ? 60 : 0;
-    const box = {left, top, width: m.cols * cell.x, height: m.rows * cell.y, cell, upright: upright && m.colNames !== null};
-    m.rows * m.cols <= FIGURE_CELLS ? cellShapes(shapes, figure, colours, box) : imageShape(shapes, figure, colours, box);
-    nameShapes(text, figure, colours, box);
-    const foot = top + box.height + 26;
-    legendShapes(shapes, text, figure, colours, left, foot);
-    const lineWidths = figure.lines.map((line) => textWidth(line, 13));
-    return {width: Math.ceil(Math.max(left + box.width + right, left + 260, pad + textWidth(figure.title, 20), ...lineWidths) + pad), height: Math.ceil(foot + 40),
-            shapes, colours};
+    y += 16;
+    for (const row of figure.rows) {
+        const boxes = row.map((item) => (item.matrix ? figureBox(item) : {width: textWidth(plainFormula(item.op), 20) + 24, height: 0}));
+        const high = Math.max(...boxes.map((box) => box.height));
+        let x = pad;
+        row.forEach((item, n) => {
+            const box = boxes[n], down = y + (high - box.height) / 2;
+            if (item.matrix) {
+                panelShapes(shapes, text, {...item, dark: figure.dark}, colours, {...box, x, y: down});
+            } else {
+                text(x + box.width / 2, y + high / 2, plainFormula(item.op), {size: 20, anchor: 'middle', fill: colours.faint});
+            }
+            x += box.width;
+        });
+        width = Math.max(width, x);
+        y += high + 12;
+    }
+    return {width: Math.ceil(width + pad), height: Math.ceil(y + 4), shapes, colours};
 }
 
-function figureCell(m) {
+// How large one matrix is with its name above, its labels and its legend: everything is measured from its upper left corner.
+function figureBox(item) {
+    const m = item.matrix, names = (list, count) => (list ? list.slice(0, 200) : [String(Math.max(0, count - 1))]);
+    const rowNames = Math.min(160, Math.max(...names(m.rowNames, m.rows).map((name) => textWidth(name, 12)))) + 8;
+    const widest = Math.max(...names(m.colNames, m.cols).map((name) => textWidth(name, 12)));
+    const cell = figureCell(m, item.result ? FIGURE_MOST.result : FIGURE_MOST.operand);
+    const upright = m.colNames !== null && widest + 4 > cell.x;
+    const top = 26 + (upright ? Math.min(110, widest) : 14) + 8, sums = m.rowSum && cell.y >= 12 ? 60 : 0;
+    const title = textWidth(`${plainFormula(item.symbol)} ${sizes(m.rows, m.cols)}`, 14), legend = item.result ? 210 : 0;
+    const width = Math.max(rowNames + m.cols * cell.x + sums, title, rowNames + legend) + 12;
+    return {cell, upright, left: rowNames, top, width, height: top + m.rows * cell.y + (item.result ? 48 : 8)};
+}
+
+function panelShapes(shapes, text, figure, colours, place) {
+    const m = figure.matrix, {cell} = place, size = {width: m.cols * cell.x, height: m.rows * cell.y};
+    const box = {...place, ...size, left: place.x + place.left, top: place.y + place.top};
+    text(box.left, place.y + 14, `${plainFormula(figure.symbol)} ${sizes(m.rows, m.cols)}`, {size: 14});
     if (m.rows * m.cols <= FIGURE_CELLS) {
-        const x = Math.min(FIGURE_CELL.width, Math.max(m.cols > 40 ? 6 : 24, 1600 / Math.max(1, m.cols)));
-        return {x, y: m.square && x < 30 ? x : Math.min(FIGURE_CELL.height, Math.max(14, 1600 / Math.max(1, m.rows)))};
+        cellShapes(shapes, figure, colours, box);
+    } else {
+        imageShape(shapes, figure, colours, box);
     }
-    const x = Math.min(4, 1400 / m.cols), y = Math.min(m.square ? 4 : 16, 1400 / m.rows);
-    return m.square ? {x: Math.min(x, y), y: Math.min(x, y)} : {x, y};
+    nameShapes(text, figure, colours, box);
+    if (figure.result) {
+        legendShapes(shapes, text, figure, colours, box.left, box.top + box.height + 14);
+    }
+}
+
+function figureCell(m, most) {
+    const x = Math.min(FIGURE_CELL.width, most / Math.max(1, m.cols)), y = Math.min(FIGURE_CELL.height, most / Math.max(1, m.rows));
+    const small = m.square && Math.min(x, y) < 14;
+    return small ? {x: Math.min(x, y), y: Math.min(x, y)} : {x, y};
 }
 
 function cellShapes(shapes, figure, colours, box) {
@@ -54,12 +86,15 @@ function cellShapes(shapes, figure, colours, box) {
         for (let j = 0; j < m.cols; j++) {
             const value = m.at(i, j), hidden = m.hidden && m.hidden(i, j), covered = figure.cover && figure.cover(i, j);
             const plain = !hidden && !covered && Number.isFinite(value);
-            const rgb = covered || value === undefined ? colours.absent : hidden || value === -Infinity ? colours.hidden : plain ? colour(value, i, j) : colours.odd;
+            const rgb = covered || value === undefined ? colours.absent :
+                hidden || value === -Infinity ? colours.hidden : plain ? colour(value, i, j) : colours.odd;
             const x = box.left + j * cell.x, y = box.top + i * cell.y;
-            shapes.push({rect: [x, y, cell.x, cell.y], fill: cssColour(rgb), stroke: cell.x >= 12 ? colours.line : null, hatch: hidden && !covered});
-            if (cell.x >= 30) {
+            shapes.push({rect: [x, y, cell.x, cell.y], fill: cssColour(rgb), stroke: cell.x >= 12 ? colours.line : null,
+                         hatch: hidden && !covered});
+            if (cell.x >= 30 && cell.y >= 12) {
                 const words = covered ? '?' : value === undefined ? '' : shortNumber(value, room);
-                shapes.push({text: words, x: x + cell.x / 2, y: y + cell.y / 2 + size * 0.36, size, anchor: 'middle', fill: plain ? inkOn(rgb) : colours.ink});
+                shapes.push({text: words, x: x + cell.x / 2, y: y + cell.y / 2 + size * 0.36, size, anchor: 'middle',
+                             fill: plain ? inkOn(rgb) : colours.ink});
             }
         }
     }
@@ -74,24 +109,28 @@ function imageShape(shapes, figure, colours, box) {
 
 function nameShapes(text, figure, colours, box) {
     const m = figure.matrix, {cell} = box, fill = colours.faint;
-    const everyRow = niceStep(13 / cell.y, m.rowNames), everyCol = niceStep((box.upright ? 13 : textWidth(String(m.cols), 12) + 8) / cell.x, m.colNames);
+    const everyRow = niceStep(13 / cell.y, m.rowNames);
+    const everyCol = niceStep((box.upright ? 13 : textWidth(String(m.cols), 12) + 8) / cell.x, m.colNames);
     for (let i = 0; i < m.rows; i += everyRow) {
         const y = box.top + (i + 0.5) * cell.y + 4;
         text(box.left - 6, y, nameOf(m.rowNames, i), {size: 12, anchor: 'end', fill});
         if (m.rowSum && cell.y >= 12) {
-            text(box.left + box.width + 8, y, `Σ ${figure.cover && figure.cover(i, 0) ? '?' : shortNumber(m.rowSum(i), 6)}`, {size: 12, fill});
+            text(box.left + box.width + 8, y, `Σ ${figure.cover && figure.cover(i, 0) ? '?' : shortNumber(m.rowSum(i), 6)}`,
+                {size: 12, fill});
         }
     }
     for (let j = 0; j < m.cols; j += everyCol) {
         const x = box.left + (j + 0.5) * cell.x;
-        text(x + (box.upright ? 4 : 0), box.top - 6, nameOf(m.colNames, j), {size: 12, anchor: box.upright ? 'start' : 'middle', turn: box.upright, fill});
+        text(x + (box.upright ? 4 : 0), box.top - 6, nameOf(m.colNames, j),
+             {size: 12, anchor: box.upright ? 'start' : 'middle', turn: box.upright, fill});
     }
 }
 
 function legendShapes(shapes, text, figure, colours, x, y) {
     const table = palettes[figure.dark ? 'dark' : 'light'][figure.matrix.scale], steps = 64, width = 200;
     for (let n = 0; n < steps; n++) {
-        shapes.push({rect: [x + n * width / steps, y, width / steps + 0.5, 10], fill: cssColour(table[Math.round(n * (PALETTE_STEPS - 1) / (steps - 1))])});
+        shapes.push({rect: [x + n * width / steps, y, width / steps + 0.5, 10],
+            fill: cssColour(table[Math.round(n * (PALETTE_STEPS - 1) / (steps - 1))])});
     }
     const ends = figure.byRow ? [say('colours_row'), ''] : figure.range.map((end) => numberText(end));
     text(x, y + 24, ends[0], {size: 11, fill: colours.faint});
@@ -170,7 +209,8 @@ function paintAsSvg(figure) {
     for (const shape of shapes) {
         const [x, y, w, h] = (shape.rect || []).map(short);
         if (shape.image) {
-            svg.append(svgElement('image', {x, y, width: w, height: h, href: shape.image.toDataURL(), preserveAspectRatio: 'none', 'image-rendering': 'pixelated'}));
+            svg.append(svgElement('image', {x, y, width: w, height: h, href: shape.image.toDataURL(), preserveAspectRatio: 'none',
+                'image-rendering': 'pixelated'}));
         } else if (shape.rect) {
             svg.append(svgElement('rect', {x, y, width: w, height: h, fill: shape.fill, stroke: shape.stroke}));
             if (shape.hatch) {
@@ -178,8 +218,9 @@ function paintAsSvg(figure) {
             }
         } else {
             const turn = shape.turn ? `rotate(-90 ${short(shape.x)} ${short(shape.y)})` : null;
-            svg.append(svgElement('text', {x: short(shape.x), y: short(shape.y), 'font-size': shape.size, 'font-weight': shape.bold ? 'bold' : null,
-                                           'text-anchor': shape.anchor, fill: shape.fill, transform: turn}, shape.text));
+            svg.append(svgElement('text', {x: short(shape.x), y: short(shape.y), 'font-size': shape.size,
+                                           'font-weight': shape.bold ? 'bold' : null, 'text-anchor': shape.anchor,
+                                           fill: shape.fill, transform: turn}, shape.text));
         }
     }
     return svg;

@@ -26,7 +26,8 @@ function drawThumbnail(canvas, m, size, colour, colours) {
         for (let bj = 0; bj * dj < m.cols; bj += TILE) {
             const bitmap = tileBitmap(m, colour, colours, bi, bj, di, dj);
             const x = at(bj, dj, m.cols, canvas.width), y = at(bi, di, m.rows, canvas.height);
-            c.drawImage(bitmap, x, y, at(bj + bitmap.width, dj, m.cols, canvas.width) - x, at(bi + bitmap.height, di, m.rows, canvas.height) - y);
+            c.drawImage(bitmap, x, y, at(bj + bitmap.width, dj, m.cols, canvas.width) - x,
+                at(bi + bitmap.height, di, m.rows, canvas.height) - y);
         }
     }
 }
@@ -37,15 +38,18 @@ function sideBySide(tiles, settings) {
     const colours = drawingColours[settings.dark ? 'dark' : 'light'];
     for (const tile of tiles) {
         const size = thumbnailSize(tile.matrix, settings.factor), canvas = el('canvas', {'aria-hidden': 'true'});
-        const button = el('button.head-tile', {type: 'button', 'aria-label': tile.title, 'aria-current': tile.current ? 'true' : null}, el('span.head-name', {}, tile.title), canvas);
+        const button = el('button.head-tile', {type: 'button', 'aria-label': tile.title, 'aria-current': tile.current ? 'true' : null},
+            el('span.head-name', {}, tile.title), canvas);
         canvas.style.width = `${size.width}px`;
         canvas.style.height = `${size.height}px`;
         button.addEventListener('click', (event) => {
             const box = canvas.getBoundingClientRect(), inside = event.detail > 0 && event.target === canvas;
-            tile.open(...(inside ? [cellIn(event.clientY - box.top, box.height, tile.matrix.rows), cellIn(event.clientX - box.left, box.width, tile.matrix.cols)] : []));
+            tile.open(...(inside ? [cellIn(event.clientY - box.top, box.height, tile.matrix.rows),
+                cellIn(event.clientX - box.left, box.width, tile.matrix.cols)] : []));
         });
         grid.append(el('div', {role: 'listitem'}, button));
-        jobs.push(() => drawThumbnail(canvas, tile.matrix, size, colouring(tile.matrix, settings.range, settings.dark, settings.byRow), colours));
+        jobs.push(() => drawThumbnail(canvas, tile.matrix, size, colouring(tile.matrix, settings.range, settings.dark, settings.byRow),
+            colours));
     }
     runInFrames(jobs);
     return grid;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A matrix on a canvas that scrolls and zooms. Colours are made in tiles of 64 x 64 dots, one dot a cell or, zoomed out, a block of cells, a few
-// in each frame; lines, digits, hatching and marks are drawn over them where cells are large enough.
+// A matrix on a canvas that scrolls and zooms. Colours are made in tiles of 64 x 64 dots, one dot a cell or, zoomed out, a block of cells;
+// a few tiles in each frame. Lines, digits, hatching and marks are drawn over them where cells are large enough.
 
 const TILE = 64;
 const FRAME_MS = 9;
@@ -196,7 +196,8 @@ class Heatmap {
             return Math.max(...texts.map((text) => this.context.measureText(text).width), 8);
         };
         const most = Math.min(130 * this.settings.factor, this.settings.width / 3.2);
-        this.names = {row: Math.min(most, widest(m.rowNames, m.rows)), col: Math.min(90 * this.settings.factor, widest(m.colNames, m.cols))};
+        this.names = {row: Math.min(most, widest(m.rowNames, m.rows)),
+            col: Math.min(90 * this.settings.factor, widest(m.colNames, m.cols))};
     }
 
     measureGutters() {
@@ -221,7 +222,8 @@ class Heatmap {
     // The cells that can be seen.
     visible() {
         const m = this.matrix, x = this.scroller.scrollLeft, y = this.scroller.scrollTop;
-        const j1 = Math.ceil((x + this.view.width - this.left) / this.cell.x), i1 = Math.ceil((y + this.view.height - this.top) / this.cell.y);
+        const j1 = Math.ceil((x + this.view.width - this.left) / this.cell.x);
+        const i1 = Math.ceil((y + this.view.height - this.top) / this.cell.y);
         return {i0: Math.max(0, Math.floor(y / this.cell.y)), i1: Math.min(m.rows, i1), j0: Math.max(0, Math.floor(x / this.cell.x)),
                 j1: Math.min(m.cols, j1)};
     }
@@ -312,9 +314,9 @@ class Heatmap {
     paintCell(i, j, covered, digits, room) {
         const c = this.context, m = this.matrix, x = this.x(j), y = this.y(i);
         if (covered) {
-            c.fillStyle = this.colours.absent;
             c.fillStyle = cssColour(this.colours.absent);
-            c.fillRect(x, y, this.cell.x, this.cell.y);
+            // Nothing of the colour may show at the edges.
+            c.fillRect(Math.floor(x) - 1, Math.floor(y) - 1, Math.ceil(this.cell.x) + 2, Math.ceil(this.cell.y) + 2);
             c.fillStyle = this.colours.faint;
             c.fillText('?', x + this.cell.x / 2, y + this.cell.y / 2);
             return;
@@ -409,7 +411,8 @@ class Heatmap {
             if (m.rowSum && this.cell.y >= 9) {
                 c.textAlign = 'left';
                 c.fillStyle = this.colours.faint;
-                c.fillText(this.settings.cover && this.settings.cover(i, 0) ? '?' : shortNumber(m.rowSum(i), 6), this.view.width - this.right + 5, y);
+                c.fillText(this.settings.cover && this.settings.cover(i, 0) ? '?' : shortNumber(m.rowSum(i), 6),
+                    this.view.width - this.right + 5, y);
             }
         }
         if (m.rowSum && this.cell.y >= 9) {
@@ -437,6 +440,9 @@ class Heatmap {
             }
             c.fillStyle = this.lit('cols', j) ? this.colours.mark : this.colours.faint;
             const text = clipText(c, nameOf(m.colNames, j), this.upright ? this.names.col : Math.max(this.cell.x, need));
+            if (!this.upright && every > 1 && x + c.measureText(text).width / 2 > this.view.width - this.right) {
+                continue; // it would be cut off, or run into what stands beside
+            }
             this.columnName(text, x, base);
         }
         if (m.bands) {
@@ -475,7 +481,8 @@ class Heatmap {
     // ---- pointer and keys ----
 
     cellAt(x, y) {
-        const i = Math.floor((y - this.top + this.scroller.scrollTop) / this.cell.y), j = Math.floor((x - this.left + this.scroller.scrollLeft) / this.cell.x);
+        const i = Math.floor((y - this.top + this.scroller.scrollTop) / this.cell.y);
+        const j = Math.floor((x - this.left + this.scroller.scrollLeft) / this.cell.x);
         const inside = x >= this.left && y >= this.top && i >= 0 && j >= 0 && i < this.matrix.rows && j < this.matrix.cols;
         return inside ? {i, j} : null;
     }
@@ -506,11 +513,13 @@ class Heatmap {
     }
 
     key(event) {
-        const at = this.cursor || {i: 0, j: 0}, m = this.matrix, page = Math.max(1, Math.floor((this.view.height - this.top) / this.cell.y) - 1);
+        const at = this.cursor || {i: 0, j: 0}, m = this.matrix;
+        const page = Math.max(1, Math.floor((this.view.height - this.top) / this.cell.y) - 1);
         const end = event.ctrlKey;
         const moves = {
             ArrowLeft: [at.i, at.j - 1], ArrowRight: [at.i, at.j + 1], ArrowUp: [at.i - 1, at.j], ArrowDown: [at.i + 1, at.j],
-            Home: [end ? 0 : at.i, 0], End: [end ? m.rows - 1 : at.i, m.cols - 1], PageUp: [at.i - page, at.j], PageDown: [at.i + page, at.j],
+            Home: [end ? 0 : at.i, 0], End: [end ? m.rows - 1 : at.i, m.cols - 1],
+            PageUp: [at.i - page, at.j], PageDown: [at.i + page, at.j],
         };
         if (event.altKey || event.metaKey) {
             return;

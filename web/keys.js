@@ -3,15 +3,17 @@
 
 // [keys as shown, word that explains them]
 const KEY_LIST = [
-    ['← →', 'k_stage'], ['p n', 'k_stage_any'], ['1 … 9', 'k_number'], ['↑ ↓ ← →', 'k_move'], ['Home End', 'k_ends'], ['Enter', 'k_enter'], ['+ - 0', 'k_zoom'],
-    [', .', 'k_heads'], ['a', 'k_all'], ['Space', 'k_play'], ['t', 'k_transpose'], ['h', 'k_hide'], ['l', 'k_language'], ['d', 'k_theme'], ['b', 'k_projector'],
-    ['?', 'k_help'], ['Esc', 'k_close'],
+    ['← →', 'k_stage'], ['p n', 'k_stage_any'], ['1 … 9', 'k_number'], ['↑ ↓ ← →', 'k_move'], ['Home End', 'k_ends'],
+    ['Enter', 'k_enter'], ['+ - 0', 'k_zoom'], [', .', 'k_heads'],
+    ['a', 'k_all'], ['Space', 'k_play'], ['t', 'k_transpose'], ['h', 'k_hide'], ['l', 'k_language'],
+    ['d', 'k_theme'], ['b', 'k_projector'], ['?', 'k_help'], ['Esc', 'k_close'],
 ];
 
 // Which action a key stands for; the actions are those of app.js.
 const KEY_ACTIONS = {
-    ArrowLeft: 'previous', ArrowRight: 'next', p: 'previous', n: 'next', '+': 'zoomIn', '=': 'zoomIn', '-': 'zoomOut', 0: 'fit', ',': 'previousHead', '.': 'nextHead',
-    a: 'allHeads', ' ': 'play', t: 'transpose', h: 'hide', l: 'language', d: 'theme', b: 'projector', '?': 'help', Escape: 'escape',
+    ArrowLeft: 'previous', ArrowRight: 'next', p: 'previous', n: 'next', '+': 'zoomIn', '=': 'zoomIn', '-': 'zoomOut', 0: 'fit',
+    ',': 'previousHead', '.': 'nextHead', a: 'allHeads', ' ': 'play',
+    t: 'transpose', h: 'hide', l: 'language', d: 'theme', b: 'projector', '?': 'help', Escape: 'escape',
 };
 
 function listenForKeys(actions) {
@@ -39,9 +41,11 @@ function listenForKeys(actions) {
 }
 
 function helpDialog() {
-    const rows = KEY_LIST.map(([keys, word]) => el('tr', {}, el('th', {scope: 'row'}, ...keys.split(' ').flatMap((key) => [el('kbd', {}, key), ' '])), el('td', {}, say(word))));
+    const rows = KEY_LIST.map(([keys, word]) => el('tr', {},
+        el('th', {scope: 'row'}, ...keys.split(' ').flatMap((key) => [el('kbd', {}, key), ' '])), el('td', {}, say(word))));
     const close = el('button', {type: 'button', class: 'primary', autofocus: ''}, say('close'));
-    const dialog = el('dialog', {id: 'help', 'aria-labelledby': 'help-title'}, el('h2', {id: 'help-title'}, say('help_title')), el('table.keys', {}, el('tbody', {}, ...rows)),
+    const dialog = el('dialog', {id: 'help', 'aria-labelledby': 'help-title'}, el('h2', {id: 'help-title'}, say('help_title')),
+        el('table.keys', {}, el('tbody', {}, ...rows)),
                       el('p', {}, say('help_colours')), el('p', {}, say('help_offline')), close);
     close.addEventListener('click', () => dialog.close());
     dialog.addEventListener('close', () => dialog.remove());

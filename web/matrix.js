@@ -97,7 +97,8 @@ function shortNumber(x, room) {
         return numberText(x);
     }
     const size = Math.abs(x), small = size < 1e-4 || size >= 1e6;
-    const forms = [(digits) => (small ? x.toExponential(digits - 1) : String(Number(size >= 1 ? x.toPrecision(digits) : x.toFixed(digits)))),
+    const forms = [(digits) => (small ? x.toExponential(digits - 1) :
+        String(Number(size >= 1 ? x.toPrecision(digits) : x.toFixed(digits)))),
                    (digits) => String(Number(x.toFixed(digits))).replace('0.', '.')];
     for (const form of forms) {
         for (let digits = 4; digits >= 1; digits--) {

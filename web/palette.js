@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Colours. Lightness alone orders both scales, in even steps of OKLab (Ottosson 2020), so that they can be read without colour vision and in
+// Colours. Lightness alone orders both scales, in even steps of OKLab (Ottosson 2020), so that they can be read without colour vision and
+// in
 // grey print; hue only helps. Sequential for weights, diverging about 0 for everything that has a sign.
 
 const PALETTE_STEPS = 256;
@@ -67,8 +68,10 @@ function headColour(head, dark) {
 
 // What surrounds the colours of the cells on a canvas.
 const drawingColours = {
-    light: {paper: '#ffffff', ink: '#1c2430', faint: '#5b6675', line: '#d5dae1', hidden: [226, 229, 233], hatch: '#8b94a1', absent: [246, 247, 249],
+    light: {paper: '#ffffff', ink: '#1c2430', faint: '#5b6675', line: '#d5dae1', hidden: [226, 229, 233], hatch: '#8b94a1',
+        absent: [246, 247, 249],
             cursor: '#0b57d0', mark: '#b3480c', odd: [255, 214, 214]},
-    dark: {paper: '#151a21', ink: '#e8ecf2', faint: '#a3adba', line: '#3a4350', hidden: [52, 58, 67], hatch: '#8b94a1', absent: [30, 36, 44],
+    dark: {paper: '#151a21', ink: '#e8ecf2', faint: '#a3adba', line: '#3a4350', hidden: [52, 58, 67], hatch: '#8b94a1',
+        absent: [30, 36, 44],
            cursor: '#8ab4ff', mark: '#ffb077', odd: [110, 30, 40]},
 };

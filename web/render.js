@@ -9,8 +9,9 @@ function bothNames(stage) {
 function renderStage() {
     const stage = stageNow(), view = effectiveView(), [first, second] = bothNames(stage);
     app.maps = [];
-    const head = el('div.stage-head', {}, el('div', {}, el('h2.formula', {}, rich(stage.formula)), el('p.names', {}, first, el('span', {}, ` · ${second}`)),
-                                             el('p.shape', {}, stage.shape())), el('p.about', {}, stage.about()));
+    const names = el('p.names', {}, first, el('span', {}, ` · ${second}`));
+    const head = el('div.stage-head', {}, el('div', {}, el('h2.formula', {}, rich(stage.formula)), names, el('p.shape', {}, stage.shape())),
+                    el('p.about', {}, stage.about()));
     const body = el('div.stage-body'), main = byId('stage');
     main.replaceChildren(head, controls(stage, view), body);
     const width = body.clientWidth;
@@ -43,7 +44,7 @@ function renderPanels(stage, view, body, width) {
     }
     app.main = result;
     const {item, settings, map} = result;
-    body.append(el('div.under', {}, zoomButtons(), legend(item.matrix, settings.range, settings.byRow, app.dark)));
+    body.append(el('div.under', {}, zoomButtons(), legend(item.matrix, settings.range, settings.byRow, app.dark, mayHide(app.model))));
     const block = el('p.block', {id: 'block-note'}, map.blockText());
     body.append(block);
     if (app.table) {
@@ -62,8 +63,9 @@ function renderPanel(item, view, width, row) {
     const settings = {...settingsFor(item, view, width), marks: marksFor(item)};
     map.host.setAttribute('aria-label', say('matrix_label', {name: plainFormula(item.symbol), rows: matrix.rows, cols: matrix.cols}));
     map.host.dataset.panel = matrix.panel;
-    row.append(el('figure.panel', {}, el('figcaption', {}, el('span.symbol', {}, rich(item.symbol)), el('span.size', {}, ` ${sizes(matrix.rows, matrix.cols)}`),
-                                       item.note ? el('div.note', {}, item.note) : ''), map.host));
+    const size = el('span.size', {}, ` ${sizes(matrix.rows, matrix.cols)}`);
+    const caption = el('figcaption', {}, el('span.symbol', {}, rich(item.symbol)), size, item.note ? el('div.note', {}, item.note) : '');
+    row.append(el('figure.panel', {}, caption, map.host));
     map.show(matrix, settings);
     const shown = {map, item, settings, base};
     app.maps.push(shown);
@@ -95,10 +97,12 @@ function renderHeads(stage, view, body) {
     const tiles = matrices.map((matrix, h) => ({matrix, title: say('head_n', {h}), current: h === view.head, open: open('one', h)}));
     if (stage.cells) {
         for (const mode of ['average', 'maximum']) {
-            tiles.push({matrix: turn(chosenMatrix(app.model, {...view, mode}, name)), title: say(`over_heads_${mode}`, {n: app.model.H}), open: open(mode, view.head)});
+            tiles.push({matrix: turn(chosenMatrix(app.model, {...view, mode}, name)), title: say(`over_heads_${mode}`, {n: app.model.H}),
+                open: open(mode, view.head)});
         }
     }
-    body.append(el('p.hint', {}, say('side_by_side', {n: app.model.H})), sideBySide(tiles, settings), legend(matrices[0], settings.range, settings.byRow, app.dark));
+    body.append(el('p.hint', {}, say('side_by_side', {n: app.model.H})), sideBySide(tiles, settings),
+        legend(matrices[0], settings.range, settings.byRow, app.dark, mayHide(app.model)));
     app.main = {item: {matrix: matrices[view.head], symbol: symbolOf(name), result: true}, settings: {...settings, cover: null}, map: null};
 }
 
@@ -114,8 +118,8 @@ function renderBands(stage, view, body, width) {
     const model = app.model, name = stage.bands[app.part % stage.bands.length];
     const matrix = name === 'x' ? bandedX(model, view.batch) : joinedMatrix(model, view.batch, name);
     const settings = {...settingsFor({matrix}, view, width), cover: null};
-    const words = {move: (h, i, c, piece) => announce(cellWords(piece, i, c, null))};
-    const bands = bandsView({matrix, apart: stage.joins, settings, words, pick: (h, i, c) => pickBand(matrix, i, h * matrix.bands.size + c),
+    const bands = bandsView({matrix, apart: stage.joins, settings, pick: (h, i, c) => pickBand(matrix, i, h * matrix.bands.size + c),
+                             move: (piece, i, c) => announce(cellWords(piece, i, c, null)),
                              hover: (piece, at, event) => showTip({matrix: piece}, at, event)});
     const bar = el('div.split-bar', {}, splitButtons(bands.row, stage.joins));
     if (stage.bands.length > 1) {
@@ -124,8 +128,8 @@ function renderBands(stage, view, body, width) {
     bar.append(el('span.hint', {}, say('split_rule', {d: matrix.bands.size})));
     body.append(bar, bands.row);
     bands.layout(width);
-    body.append(legend(matrix, settings.range, false, app.dark));
-    app.main = {item: {matrix, symbol: name === 'x' ? 'X' : name === 'output' ? 'concat' : symbolOf(name), result: true}, settings, map: null};
+    body.append(legend(matrix, settings.range, false, app.dark, false));
+    app.main = {item: {matrix, symbol: name === 'output' ? 'concat' : symbolOf(name), result: true}, settings, map: null};
     app.bands = {maps: bands.maps, size: matrix.bands.size, panel: matrix.panel};
     markBands();
     const wrong = !stage.joins && reshapeAlone(matrix);
@@ -160,7 +164,8 @@ function stageNotes(stage) {
     const model = app.model, notes = [];
     if (stage.id === 'weights') {
         if (model.has('top_index')) {
-            notes.push(say('summary_note', {k: model.info.summary ? model.info.summary.k : model.arrays.top_index.shape.at(-1)}), model.head(0, 0).computes ? say('summary_exact') : '');
+            notes.push(say('summary_note', {k: model.info.summary ? model.info.summary.k : model.arrays.top_index.shape.at(-1)}),
+                model.head(0, 0).computes ? say('summary_exact') : '');
         } else if (model.has('weights_u8')) {
             notes.push(say(model.head(0, 0).computes ? 'bytes_note' : 'bytes_only'));
         }

@@ -3,16 +3,18 @@
 
 // The bands of one matrix, a heat map for each; `apart` says how they begin.
 function bandsView(parts) {
-    const {matrix, apart, settings, pick, hover, words} = parts;
+    const {matrix, apart, settings, pick, move, hover} = parts;
     const {size, count} = matrix.bands;
     const row = el('div.bands', {'data-apart': String(apart)});
     const maps = [];
     for (let h = 0; h < count; h++) {
         const piece = matrixOf({...matrix, cols: size, bands: null, extremes: null, at: (i, c) => matrix.at(i, h * size + c)});
-        const map = new Heatmap({pick: (i, c) => pick(h, i, c, map), move: (i, c) => words.move(h, i, c, piece), hover: (at, event) => hover(piece, at, event)});
+        const map = new Heatmap({pick: (i, c) => pick(h, i, c), move: (i, c) => move(piece, i, c),
+                                 hover: (at, event) => hover(piece, at, event)});
         map.host.setAttribute('aria-label', say('matrix_label', {name: `${say('head_n', {h})}, ${say('columns_of', columnsOf(h, size))}`,
                                                                  rows: matrix.rows, cols: size}));
-        const head = el('div.band', {}, el('div.band-title', {}, el('strong', {}, say('head_n', {h})), el('span', {}, say('columns_of', columnsOf(h, size)))), map.host);
+        const head = el('div.band', {}, el('div.band-title', {}, el('strong', {}, say('head_n', {h})),
+            el('span', {}, say('columns_of', columnsOf(h, size)))), map.host);
         head.style.setProperty('--head', headColour(h, settings.dark));
         row.append(head);
         maps.push({map, piece});
@@ -24,13 +26,18 @@ const columnsOf = (h, size) => ({from: h * size, to: (h + 1) * size - 1});
 
 // Every band gets the same width, as many in a row as can be seen well; the first of a row names the rows for all.
 function layoutBands(maps, count, settings, width) {
-    const names = 70 * settings.factor, gap = 16, room = width - names;
+    const gap = 16, names = nameGutter(maps[0].piece, settings), room = width - names;
     const across = Math.max(1, Math.min(count, Math.floor(room / (85 * settings.factor + gap))));
     const each = Math.floor(room / across) - gap;
     maps.forEach(({map, piece}, h) => {
         piece.bare = h % across !== 0;
         map.show(piece, {...settings, width: Math.max(40, each + (piece.bare ? 0 : names)), height: 300 * settings.factor});
     });
+}
+
+function nameGutter(m, settings) {
+    const texts = m.rowNames ? [...m.rowNames].sort((a, b) => b.length - a.length).slice(0, 24) : [String(m.rows)];
+    return Math.min(130 * settings.factor, Math.max(...texts.map((text) => textWidth(text, SMALL_TEXT * settings.factor)))) + 8;
 }
 
 // The buttons that move the bands. Returns the element.
@@ -50,7 +57,7 @@ function splitButtons(row, joins) {
     return button;
 }
 
-// What head 1 would hold if the columns were only reshaped, for the learner who forgot the transpose. null where there is nothing to confuse.
+// What head 1 would hold if the columns were only reshaped, for the learner who forgot the transpose. null: nothing to confuse.
 function reshapeAlone(matrix) {
     const {size, count} = matrix.bands, h = Math.min(1, count - 1);
     if (count < 2 || matrix.rows < 2 || matrix.rows * matrix.cols > 4096) {

@@ -12,10 +12,13 @@ function cached(model, key, make) {
     return model.matrices.get(key);
 }
 
-const SYMBOLS = {q: 'Q', k: 'K', v: 'V', x: 'X', m: 'M', m_v: 'M_V', w_q: 'W_Q', w_k: 'W_K', w_v: 'W_V', w_o: 'W_O', b_q: 'b_Q', b_k: 'b_K', b_v: 'b_V',
-                 b_o: 'b_O', result: 'O', added: 'bias'};
+const SYMBOLS = {q: 'Q', k: 'K', v: 'V', x: 'X', m: 'M', m_v: 'M_V', w_q: 'W_Q', w_k: 'W_K', w_v: 'W_V', w_o: 'W_O', b_q: 'b_Q',
+                 b_k: 'b_K', b_v: 'b_V', b_o: 'b_O', result: 'O', added: 'bias'};
 
 const symbolOf = (name) => SYMBOLS[name] || name;
+
+// What is computed in the page is double.
+const dtypeOf = (model, name) => (model.has(name) ? model.arrays[name].dtype : 'f64');
 
 function axisNames(model, axis) {
     return axis === 'query' ? model.labels.query || null : axis === 'key' ? model.labels.key || model.labels.query_as_key || null : null;
@@ -33,7 +36,7 @@ function cellMatrix(model, b, h, name) {
             coarse: cheap ? (i, j) => head.coarseWeight(i, j) : null,
             hidden: weights || name === 'masked' ? (i, j) => head.isHidden(i, j) : null,
             rowSum: weights && (model.has('weights') || head.computes) ? (i) => head.rowSum(i) : null,
-            scale: weights ? 'sequential' : 'diverging', cost: model.has(name) ? 1 : model.d + 4, dtype: model.has(name) ? model.arrays[name].dtype : 'f64',
+            scale: weights ? 'sequential' : 'diverging', cost: model.has(name) ? 1 : model.d + 4, dtype: dtypeOf(model, name),
         });
     });
 }
@@ -47,7 +50,7 @@ function headMatrix(model, b, h, name) {
             panel: name, rows: query ? model.Lq : model.Lk, cols, rowAxis: query ? 'query' : 'key', colAxis: 'feature',
             rowNames: axisNames(model, query ? 'query' : 'key'),
             at: numbers ? (i, c) => numbers[i * cols + c] : (i, c) => head.output(i, c),
-            cost: name === 'output' && !model.has('output') ? model.Lk * model.d : 1, dtype: model.has(name) ? model.arrays[name].dtype : 'f64',
+            cost: name === 'output' && !model.has('output') ? model.Lk * model.d : 1, dtype: dtypeOf(model, name),
         });
     });
 }
@@ -66,9 +69,11 @@ function plainMatrix(model, b, name, rowAxis) {
 // All heads of q, k, v or the outputs side by side, as they are before the split and after the join: [L, heads * d]
 function joinedMatrix(model, b, name) {
     return cached(model, `all_${name}/${b}`, () => {
-        const query = name === 'q' || name === 'output', heads = query ? model.H : model.Hkv, d = name === 'q' || name === 'k' ? model.d : model.dv;
+        const query = name === 'q' || name === 'output', heads = query ? model.H : model.Hkv;
+        const d = name === 'q' || name === 'k' ? model.d : model.dv;
         const array = model.arrays[name], pages = Array.from({length: heads}, (_, h) => array.page([b, h]));
-        return matrixOf({panel: `all_${name}`, rows: query ? model.Lq : model.Lk, cols: heads * d, rowAxis: query ? 'query' : 'key', colAxis: 'feature',
+        return matrixOf({panel: `all_${name}`, rows: query ? model.Lq : model.Lk, cols: heads * d, rowAxis: query ? 'query' : 'key',
+            colAxis: 'feature',
                          rowNames: axisNames(model, query ? 'query' : 'key'), bands: {size: d, count: heads}, dtype: array.dtype,
                          at: (i, c) => pages[Math.floor(c / d)][i * d + c % d]});
     });
@@ -132,7 +137,8 @@ function scoresStage(model) {
     return {id: 'scores', formula: 'scores = Q K^T', perHead: true, cells: true, about: () => say('a_scores'),
             shape: () => `${productShape(model.Lq, model.d, model.Lk)}   ${times(model)}`,
             panels: (view) => (model.head(0, 0).computes && isSingle(view) ?
-                [operand(model, view, 'q'), {op: '×'}, operand(model, view, 'k', true), {op: '='}] : []).concat(resultOf(model, view, 'scores'))};
+                [operand(model, view, 'q'), {op: '×'}, operand(model, view, 'k', true), {op: '='}] :
+                    []).concat(resultOf(model, view, 'scores'))};
 }
 
 const isSingle = (view) => view.mode === 'one' || view.mode === 'all';
@@ -148,7 +154,7 @@ function cellStage(model, id, before, formula, about, op, more = () => []) {
 
 function scaledStage(model, before) {
     const scale = model.head(0, 0).scale, given = model.options.scale_given;
-    const formula = model.d && !given ? `scaled = scores / √d_k = scores × ${numberText(scale)}` : `scaled = scores × ${numberText(scale)}`;
+    const formula = `scaled = scores${model.d && !given ? ' / √d_k = scores' : ''} × ${numberText(scale)}`;
     return cellStage(model, 'scaled', before, formula, () => say(given ? 'a_scaled_given' : 'a_scaled'), `× ${numberText(scale)} =`);
 }
 
@@ -162,9 +168,12 @@ function hidesAnything(model) {
     return Boolean(model.has('mask') || model.has('bias') || o.causal || o.window || o.kv_len || o.q_len || o.alibi);
 }
 
+// Without Q and K the file does not tell; its -inf do.
+const mayHide = (model) => hidesAnything(model) || (!model.head(0, 0).computes && model.has('masked'));
+
 function maskedStage(model, before) {
     const adds = [model.has('bias') ? 'bias' : '', model.options.alibi ? 'ALiBi' : ''].filter(Boolean);
-    const any = hidesAnything(model) || !model.head(0, 0).computes;
+    const any = mayHide(model);
     const formula = `masked = ${[before || 'capped', ...adds].join(' + ')}${any ? ', hidden = -∞' : ''}`;
     const more = (view) => (adds.length && isSingle(view) ?
         [{op: '+'}, {symbol: adds.join(' + '), matrix: addedMatrix(model, view.batch, view.head)}] : []);
@@ -174,8 +183,8 @@ function maskedStage(model, before) {
 function weightsStage(model, before) {
     const sinks = Boolean(model.options.sinks), dropout = model.options.dropout > 0;
     const softmax = `softmax(masked${sinks ? ', sink' : ''})`;
-    const about = () => [say(before ? 'a_weights' : 'a_weights_view'), sinks ? say('a_weights_sink') : '', dropout ? say('a_weights_dropout') : '']
-        .filter(Boolean).join(' ');
+    const about = () => [before ? 'a_weights' : 'a_weights_view', sinks && 'a_weights_sink', dropout && 'a_weights_dropout'].filter(Boolean)
+        .map((word) => say(word)).join(' ');
     return cellStage(model, 'weights', before, `weights = ${dropout ? `dropout(${softmax})` : softmax}`, about, '→');
 }
 
@@ -184,7 +193,8 @@ function outputStage(model) {
             shape: () => `${productShape(model.Lq, model.Lk, model.dv)}   ${times(model)}`,
             panels: (view) => {
                 const single = {...view, mode: 'one'};
-                const operands = model.has('v') ? [operand(model, single, 'weights'), {op: '×'}, operand(model, single, 'v'), {op: '='}] : [];
+                const given = model.has('v');
+                const operands = given ? [operand(model, single, 'weights'), {op: '×'}, operand(model, single, 'v'), {op: '='}] : [];
                 return operands.concat(resultOf(model, single, 'output'));
             }};
 }
@@ -192,7 +202,8 @@ function outputStage(model) {
 // Q = X W_Q + b_Q, and the same for K and V with the memory.
 function projectStage(model, name) {
     const source = name === 'v' && model.has('m_v') ? 'm_v' : name !== 'q' && model.has('m') ? 'm' : 'x';
-    const Symbol = name.toUpperCase(), bias = model.has(`b_${name}`), heads = name === 'q' ? model.H : model.Hkv, d = name === 'v' ? model.dv : model.d;
+    const Symbol = name.toUpperCase(), bias = model.has(`b_${name}`);
+    const heads = name === 'q' ? model.H : model.Hkv, d = name === 'v' ? model.dv : model.d;
     const width = model.has(source) ? model.arrays[source].shape.at(-1) : model.info.shape.width;
     return {id: name, project: name, source, formula: `${Symbol} = ${symbolOf(source)} W_${Symbol}${bias ? ` + b_${Symbol}` : ''}`,
             about: () => say(`a_${name}`, {source: symbolOf(source).replace('_', '')}),
@@ -200,7 +211,8 @@ function projectStage(model, name) {
             panels: (view) => {
                 const parts = [];
                 if (model.has(source)) {
-                    parts.push({symbol: symbolOf(source), matrix: plainMatrix(model, view.batch, source, source === 'x' ? 'query' : 'key')}, {op: '×'});
+                    const matrix = plainMatrix(model, view.batch, source, source === 'x' ? 'query' : 'key');
+                    parts.push({symbol: symbolOf(source), matrix}, {op: '×'});
                     parts.push(model.has(`w_${name}`) ? {symbol: `W_${Symbol}`, matrix: weightMatrix(model, name)} : {op: `W_${Symbol}`});
                     parts.push(...biasPanels(model, view, name), {op: '='});
                 }
@@ -221,7 +233,8 @@ function biasPanels(model, view, name) {
 
 function splitStage(model) {
     const sides = model.kind === 'split' ? ['x'] : ['q', 'k', 'v'].filter((name) => model.has(name));
-    return {id: 'split', formula: '(L, H·d) → (L, H, d) → (H, L, d)', bands: sides, about: () => say('a_split', {H: model.H, d: splitWidth(model)}),
+    return {id: 'split', formula: '(L, H·d) → (L, H, d) → (H, L, d)', bands: sides,
+            about: () => say('a_split', {H: model.H, d: splitWidth(model)}),
             shape: () => `${sizes(model.Lq, model.H * splitWidth(model))} → ${sizes(model.Lq, model.H, splitWidth(model))} → ` +
                          sizes(model.H, model.Lq, splitWidth(model)),
             panels: () => []};
@@ -230,8 +243,10 @@ function splitStage(model) {
 const splitWidth = (model) => (model.kind === 'split' ? model.arrays.x.shape.at(-1) / model.H : model.d);
 
 function concatStage(model) {
-    return {id: 'concat', formula: 'concat = [head_0 | head_1 | … ]', bands: ['output'], joins: true, about: () => say('a_concat', {H: model.H, d: model.dv}),
-            shape: () => `${sizes(model.H, model.Lq, model.dv)} → ${sizes(model.Lq, model.H, model.dv)} → ${sizes(model.Lq, model.H * model.dv)}`,
+    return {id: 'concat', formula: 'concat = [head_0 | head_1 | … ]', bands: ['output'], joins: true,
+            about: () => say('a_concat', {H: model.H, d: model.dv}),
+            shape: () => [[model.H, model.Lq, model.dv], [model.Lq, model.H, model.dv], [model.Lq, model.H * model.dv]]
+                .map((shape) => sizes(...shape)).join(' → '),
             panels: () => []};
 }
 
@@ -241,7 +256,8 @@ function resultStage(model) {
             shape: () => productShape(model.Lq, model.H * model.dv, out),
             panels: (view) => [
                 {symbol: 'concat', matrix: joinedMatrix(model, view.batch, 'output')}, {op: '×'},
-                model.has('w_o') ? {symbol: 'W_O', matrix: weightMatrix(model, 'o')} : {op: 'W_O'}, ...biasPanels(model, view, 'o'), {op: '='},
+                model.has('w_o') ? {symbol: 'W_O', matrix: weightMatrix(model, 'o')} : {op: 'W_O'},
+                ...biasPanels(model, view, 'o'), {op: '='},
                 {symbol: 'O', matrix: plainMatrix(model, view.batch, 'result', 'query'), result: true},
             ]};
 }
@@ -283,7 +299,7 @@ function buildStages(model) {
         return [matrixStage(model, 'x', false), splitStage(model), matrixStage(model, 'join', true)];
     }
     const mha = model.kind === 'mha', all = model.has('q') && model.has('k') && model.has('v');
-    const stages = mha ? ['q', 'k', 'v'].map((name) => projectStage(model, name)).concat(splitStage(model)) : all ? [inputsStage(model)] : [];
+    const stages = mha ? [...['q', 'k', 'v'].map((name) => projectStage(model, name)), splitStage(model)] : all ? [inputsStage(model)] : [];
     stages.push(...attentionStages(model));
     if (model.has('output') || all) {
         stages.push(outputStage(model));

@@ -41,7 +41,8 @@ function marksIn(panel, picked) {
 }
 
 function turnedMarks(marks) {
-    return {rows: (marks.cols || []).map(([from]) => from), cols: (marks.rows || []).map((i) => [i, i + 1]), cell: marks.cell && {i: marks.cell.j, j: marks.cell.i}};
+    return {rows: (marks.cols || []).map(([from]) => from), cols: (marks.rows || []).map((i) => [i, i + 1]),
+            cell: marks.cell && {i: marks.cell.j, j: marks.cell.i}};
 }
 
 // ---- layout ----
@@ -70,12 +71,13 @@ function panelWidths(items, width, factor) {
 }
 
 // The colours' ends in words and as a strip.
-function legend(matrix, range, byRow, dark) {
+function legend(matrix, range, byRow, dark, hides) {
     const table = palettes[dark ? 'dark' : 'light'][matrix.scale];
     const strip = el('span.strip', {'aria-hidden': 'true'});
-    strip.style.background = `linear-gradient(to right, ${Array.from({length: 17}, (_, n) => cssColour(table[Math.round(n * 255 / 16)])).join(',')})`;
+    const stops = Array.from({length: 17}, (_, n) => cssColour(table[Math.round(n * 255 / 16)]));
+    strip.style.background = `linear-gradient(to right, ${stops.join(',')})`;
     const box = el('p.legend', {}, byRow ? say('colours_row') : numberText(range[0]), ' ', strip, ' ', byRow ? '' : numberText(range[1]));
-    if (matrix.hidden) {
+    if (matrix.hidden && hides) {
         box.append(el('span.legend-hidden', {}, el('span.swatch', {'aria-hidden': 'true'}), say('legend_hidden')));
     }
     return box;
@@ -91,7 +93,8 @@ function numberTable(matrix, at, round, cover) {
     const range = (a, b) => Array.from({length: b - a}, (_, n) => a + n);
     const head = el('tr', {}, el('td'), ...range(c0, c1).map((j) => el('th', {scope: 'col'}, nameOf(matrix.colNames, j))));
     const body = range(r0, r1).map((i) => el('tr', {}, el('th', {scope: 'row'}, nameOf(matrix.rowNames, i)), ...range(c0, c1).map((j) =>
-        el(matrix.hidden && matrix.hidden(i, j) ? 'td.number.is-hidden' : 'td.number', {}, cover && cover(i, j) ? '?' : numberText(matrix.at(i, j), round)))));
+        el(matrix.hidden && matrix.hidden(i, j) ? 'td.number.is-hidden' : 'td.number', {},
+           cover && cover(i, j) ? '?' : numberText(matrix.at(i, j), round)))));
     const part = r1 - r0 < matrix.rows || c1 - c0 < matrix.cols;
     const caption = part ? say('table_part', {r0, r1: r1 - 1, rows: matrix.rows, c0, c1: c1 - 1, cols: matrix.cols}) : '';
     return el('div.table-scroll', {tabindex: '0', role: 'group', 'aria-label': say('as_table')},

@@ -10,7 +10,8 @@ const teacherStart = () => ({
         q: [['1', '0', '1'], ['0', '1', '0']], k: [['1', '0', '1'], ['0', '1', '0'], ['1', '1', '1'], ['0', '0', '1']],
         v: [['10', '0'], ['0', '10'], ['5', '5'], ['1', '2']],
         x: [['1', '0', '2'], ['0', '1', '1']],
-        w_q: [['1', '0', '0', '1'], ['0', '1', '1', '0'], ['1', '0', '1', '0']], w_k: [['0', '1', '1', '0'], ['1', '0', '0', '1'], ['0', '1', '0', '1']],
+        w_q: [['1', '0', '0', '1'], ['0', '1', '1', '0'], ['1', '0', '1', '0']],
+        w_k: [['0', '1', '1', '0'], ['1', '0', '0', '1'], ['0', '1', '0', '1']],
         w_v: [['1', '0', '2', '0'], ['0', '1', '0', '2'], ['1', '1', '0', '0']],
         w_o: [['1', '0', '0'], ['0', '1', '0'], ['0', '0', '1'], ['1', '1', '1']],
     },
@@ -112,7 +113,8 @@ function teacherModel(t, numbers) {
         put('v', [1, 1, Lk, dv], numbers.v);
     }
     const info = {kind: t.kind, shape: {B: 1, H: heads, Hkv: heads, Lq, Lk, d_k: d, d_v: dv, width: s.width},
-                  options: {scale: given ? typedScale : 1 / Math.sqrt(d), scale_given: given, softcap: 0, causal: t.causal, offset: [0]}, labels: {}};
+                  options: {scale: given ? typedScale : 1 / Math.sqrt(d), scale_given: given, softcap: 0, causal: t.causal, offset: [0]},
+                  labels: {}};
     const model = new Model(info, arrays);
     if (mha) {
         addResult(model, put, numbers.w_o, s);
@@ -175,7 +177,8 @@ function teacherSettings(t, change, fromFile) {
         });
         return field(label, input);
     };
-    const kind = el('select', {id: 'teacher-kind'}, ...['sdpa', 'mha'].map((name) => el('option', {value: name, selected: t.kind === name ? '' : null}, say(`teacher_${name}`))));
+    const kind = el('select', {id: 'teacher-kind'},
+        ...['sdpa', 'mha'].map((name) => el('option', {value: name, selected: t.kind === name ? '' : null}, say(`teacher_${name}`))));
     kind.addEventListener('change', () => { t.kind = kind.value; change(true); });
     const row = el('div.teacher-settings', {}, field(say('teacher_kind'), kind));
     if (t.kind === 'sdpa') {
@@ -183,7 +186,8 @@ function teacherSettings(t, change, fromFile) {
     } else {
         row.append(size(say('tokens_n'), 'L'), size('X', 'width'), size('W', 'inner'), field(say('heads_n'), headsInput(t, change)));
     }
-    row.append(field(say('scale_n'), scaleInput(t, change)), checkField(say('causal'), t.causal, 'teacher-causal', (on) => { t.causal = on; change(false); }));
+    row.append(field(say('scale_n'), scaleInput(t, change)),
+        checkField(say('causal'), t.causal, 'teacher-causal', (on) => { t.causal = on; change(false); }));
     if (t.kind === 'sdpa') {
         row.append(checkField(say('key_as'), t.keyTurned, 'teacher-turned', (on) => { t.keyTurned = on; change(true); }));
     }
@@ -205,7 +209,8 @@ function headsInput(t, change) {
 }
 
 function scaleInput(t, change) {
-    const input = el('input', {type: 'text', value: t.scale, placeholder: say('scale_auto'), id: 'teacher-scale', inputmode: 'decimal', size: '6'});
+    const input = el('input', {type: 'text', value: t.scale, placeholder: say('scale_auto'), id: 'teacher-scale', inputmode: 'decimal',
+        size: '6'});
     input.addEventListener('input', () => { t.scale = input.value; change(false); });
     return input;
 }
@@ -222,7 +227,8 @@ function teacherButtons(t, change, fromFile) {
         made.addEventListener('click', act);
         return made;
     };
-    const list = [button('random', 'teacher-random', () => fill(() => String(Math.round(Math.random() * 8 - 4) / 2))), button('zeros', 'teacher-zeros', () => fill(() => '0'))];
+    const list = [button('random', 'teacher-random', () => fill(() => String(Math.round(Math.random() * 8 - 4) / 2))),
+        button('zeros', 'teacher-zeros', () => fill(() => '0'))];
     return fromFile ? [...list, button('from_this_file', 'teacher-file', fromFile)] : list;
 }
 
@@ -242,7 +248,8 @@ function teacherMatrix(t, name, [rows, cols], change) {
 }
 
 function teacherInput(t, name, a, b, change, at) {
-    const input = el('input', {type: 'text', inputmode: 'decimal', value: cellText(t, name, a, b), autocomplete: 'off', 'data-matrix': name, 'data-row': String(at.i),
+    const input = el('input', {type: 'text', inputmode: 'decimal', value: cellText(t, name, a, b), autocomplete: 'off', 'data-matrix': name,
+        'data-row': String(at.i),
                                'data-column': String(at.j), 'aria-label': say('cell_label', {matrix: at.title, i: at.i, j: at.j})});
     input.addEventListener('input', () => {
         setCellText(t, name, a, b, input.value);
@@ -267,7 +274,8 @@ function teacherKey(event, input, name, at) {
 
 // Several rows from a spreadsheet or a .csv; the matrix grows as far as it must.
 function teacherPaste(event, t, name, at, turned, change) {
-    const text = event.clipboardData.getData('text').trim(), table = text.split(/\r?\n/).map((line) => line.trim().split(/\s*[\t;,]\s*|\s+/));
+    const text = event.clipboardData.getData('text').trim();
+    const table = text.split(/\r?\n/).map((line) => line.trim().split(/\s*[\t;,]\s*|\s+/));
     if (table.length === 1 && table[0].length === 1) {
         return;
     }

@@ -34,8 +34,8 @@ const WORDS = {
     maximum: ['maximum', '최댓값'],
     over_heads_average: ['average over {n} heads', '헤드 {n}개의 평균'],
     over_heads_maximum: ['maximum over {n} heads', '헤드 {n}개의 최댓값'],
-    warning: ['Attention is not explanation. A large weight says where this head read, not why the model answered as it did; an average or a maximum over heads ' +
-              'also mixes patterns that no head has.',
+    warning: ['Attention is not explanation. A large weight says where this head read, not why the model answered as it did; ' +
+              'an average or a maximum over heads also mixes patterns that no head has.',
               '어텐션은 설명이 아닙니다. 가중치가 크다는 것은 이 헤드가 어디를 읽었는지를 말할 뿐, 모델이 왜 그렇게 답했는지를 말하지 않습니다. 헤드의 평균이나 최댓값은 ' +
               '어느 헤드에도 없는 무늬를 만들기도 합니다.'],
     shared: ['{symbol} of KV head {kv}, shared by query heads {from} to {to}', 'KV 헤드 {kv}의 {symbol}, 쿼리 헤드 {from}~{to}가 함께 씀'],
@@ -88,7 +88,8 @@ const WORDS = {
     s_v: ['Value projection', '값 투영'],
     a_v: ['Every row of {source} is turned into a value.', '{source}의 행마다 값을 만듭니다.'],
     s_split: ['Split into heads', '헤드로 나누기'],
-    a_split: ['The columns are cut into {H} pieces of {d}; each head gets its piece of every row. That is a reshape and a transpose: a reshape alone would mix rows.',
+    a_split: ['The columns are cut into {H} pieces of {d}; each head gets its piece of every row. ' +
+              'That is a reshape and a transpose: a reshape alone would mix rows.',
               '열을 {d}개씩 {H}조각으로 자르고, 헤드마다 모든 행의 자기 조각을 받습니다. reshape한 다음 transpose하는 것입니다. reshape만 하면 행이 섞입니다.'],
     s_scores: ['Scores', '점수 (어텐션 스코어)'],
     a_scores: ['How much each query agrees with each key: row i of Q times row j of K, which is column j of Kᵀ.',
@@ -100,7 +101,8 @@ const WORDS = {
     s_capped: ['Soft cap', '부드러운 상한'],
     a_capped: ['No score can leave -{cap} .. {cap}.', '점수가 -{cap}과 {cap} 사이를 벗어나지 못합니다.'],
     s_masked: ['Mask', '마스크'],
-    a_masked: ['Bias is added; keys that a row may not see are set to -∞, so that their weight becomes 0. Click a hatched cell to see why it is hidden.',
+    a_masked: ['Bias is added; keys that a row may not see are set to -∞, so that their weight becomes 0. ' +
+               'Click a hatched cell to see why it is hidden.',
                '편향을 더하고, 보면 안 되는 키는 -∞로 두어 가중치가 0이 되게 합니다. 빗금 친 칸을 누르면 왜 가려졌는지 볼 수 있습니다.'],
     a_masked_none: ['Here nothing is hidden and nothing is added: the numbers stay as they are.',
                     '여기서는 가려지거나 더해지는 것이 없어 수가 그대로입니다.'],
@@ -123,10 +125,12 @@ const WORDS = {
     a_join: ['Transposed back and reshaped: the numbers of X again.', '다시 transpose하고 reshape하면 X의 수가 됩니다.'],
     each_head: ['in each of {n} heads', '헤드 {n}개마다'],
     each_item: ['of {n} batch items', '배치 {n}개마다'],
-    summary_note: ['The matrices have more cells than a page can hold: of each row only the {k} largest weights were saved (a top-k summary).',
+    summary_note: ['The matrices have more cells than a page can hold: ' +
+                   'of each row only the {k} largest weights were saved (a top-k summary).',
                    '행렬이 너무 커서 행마다 가장 큰 가중치 {k}개만 담은 요약(top-k)입니다.'],
     summary_exact: ['Where Q and K are here, every other cell is computed again in the page.', 'Q와 K가 있으므로 나머지 칸은 이 페이지에서 다시 계산합니다.'],
-    bytes_note: ['The colours of the overview come from one byte for each weight; the numbers are computed again in the page from Q and K, in double precision.',
+    bytes_note: ['The colours of the overview come from one byte for each weight; ' +
+                 'the numbers are computed again in the page from Q and K, in double precision.',
                  '전체 그림의 색은 가중치마다 한 바이트로 그렸고, 수는 이 페이지에서 Q와 K로 다시 배정밀도로 계산합니다.'],
     bytes_only: ['The weights were saved with one byte each: the numbers are good to 1/255 of the largest in the row.',
                  '가중치를 한 바이트씩 담았으므로 그 행에서 가장 큰 값의 1/255까지만 정확합니다.'],
@@ -153,7 +157,8 @@ const WORDS = {
     short_kv_len: ['length', '길이'],
     short_q_len: ['length', '길이'],
     short_unknown: ['-∞ in the file', '파일의 -∞'],
-    hidden_weight: ['so its weight is 0, and no number in its K and V can change the row', '따라서 가중치는 0이고, 그 키의 K와 V에 어떤 수가 있어도 이 행은 바뀌지 않습니다'],
+    hidden_weight: ['so its weight is 0, and no number in its K and V can change the row',
+        '따라서 가중치는 0이고, 그 키의 K와 V에 어떤 수가 있어도 이 행은 바뀌지 않습니다'],
     empty_row: ['This row sees no key: its weights are 0 and its output is 0.', '이 행에는 보이는 키가 없어 가중치도 출력도 0입니다.'],
     given: ['An input: the number was given.', '입력: 주어진 수입니다.'],
     from_file: ['As it stands in the file.', '파일에 들어 있는 그대로입니다.'],
@@ -197,11 +202,13 @@ const WORDS = {
     split_which: ['Which matrix', '어느 행렬'],
     columns_of: ['columns {from}-{to}', '열 {from}-{to}'],
     split_rule: ['column c belongs to head c div {d}, and is column c mod {d} there', '열 c는 헤드 c div {d}의 열 c mod {d}가 됩니다'],
-    reshape_alone: ['A reshape alone, without the transpose, would give head {h} these rows instead:', 'transpose 없이 reshape만 하면 헤드 {h}은(는) 이런 행을 받게 됩니다:'],
+    reshape_alone: ['A reshape alone, without the transpose, would give head {h} these rows instead:',
+        'transpose 없이 reshape만 하면 헤드 {h}은(는) 이런 행을 받게 됩니다:'],
 
     // ---- teacher ----
     teacher_title: ['Your own numbers', '내 숫자로 해 보기'],
-    teacher_hint: ['Type numbers, or paste rows from a spreadsheet into a cell. Everything is computed at once, in this page; nothing is sent anywhere.',
+    teacher_hint: ['Type numbers, or paste rows from a spreadsheet into a cell. ' +
+                   'Everything is computed at once, in this page; nothing is sent anywhere.',
                    '수를 입력하거나, 표 계산 프로그램에서 복사한 행을 칸에 붙여 넣으세요. 바로 이 페이지에서 계산하며 아무 데도 보내지 않습니다.'],
     teacher_kind: ['What', '무엇을'],
     teacher_sdpa: ['attention: Q, K, V', '어텐션: Q, K, V'],
@@ -222,7 +229,8 @@ const WORDS = {
     from_this_file: ['From the file', '파일의 수로'],
     bad_number: ['{matrix}, row {i}, column {j}: "{text}" is not a number. Type one such as 1, -0.5 or 2e3.',
                  '{matrix}, 행 {i}, 열 {j}: "{text}"은(는) 수가 아닙니다. 1, -0.5, 2e3처럼 입력하세요.'],
-    bad_heads: ['{width} columns cannot be shared equally by {heads} heads. Possible: {list}', '열 {width}개를 헤드 {heads}개로 똑같이 나눌 수 없습니다. 가능한 수: {list}'],
+    bad_heads: ['{width} columns cannot be shared equally by {heads} heads. Possible: {list}',
+        '열 {width}개를 헤드 {heads}개로 똑같이 나눌 수 없습니다. 가능한 수: {list}'],
     cell_label: ['{matrix} row {i} column {j}', '{matrix} 행 {i} 열 {j}'],
     fresh: ['Recomputed', '다시 계산함'],
 
@@ -245,8 +253,8 @@ const WORDS = {
     k_projector: ['projector size', '발표용 크기'],
     k_help: ['this help', '이 도움말'],
     k_close: ['close, or back to the matrix', '닫기, 또는 행렬로 돌아가기'],
-    help_colours: ['Weights run from the colour of the paper (0) to the darkest (light in the dark theme). Other matrices: blue below 0, orange above, the colour of the paper at 0. ' +
-                   'Hatched cells are hidden.',
+    help_colours: ['Weights run from the colour of the paper (0) to the darkest (light in the dark theme). ' +
+                   'Other matrices: blue below 0, orange above, the colour of the paper at 0. Hatched cells are hidden.',
                    '가중치는 종이색(0)에서 가장 진한 색까지(어두운 화면에서는 가장 밝은 색까지)입니다. 다른 행렬은 0이 종이색, 음수는 파랑, 양수는 주황입니다. 빗금 친 칸은 가려진 칸입니다.'],
     help_offline: ['This page is one file. It sends nothing and loads nothing.', '이 페이지는 파일 하나입니다. 아무것도 보내거나 받지 않습니다.'],
 };

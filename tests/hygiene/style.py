@@ -7,8 +7,8 @@ import pathlib
 import re
 import sys
 
-CODE = {".c", ".h", ".py", ".sh", ".bats", ".cmake"}
-TEXT = CODE | {".md", ".json", ".txt", ".in", ".html", ".css", ".js", ""}
+CODE = {".c", ".h", ".py", ".sh", ".bats", ".cmake", ".js", ".css"}
+TEXT = CODE | {".md", ".json", ".txt", ".in", ".html", ""}
 NOT_OURS = {".git", "build", "__pycache__", "cases", "data", "corpus"}  # data files are as they are
 MAX_LINES = 600
 MAX_COLUMNS = 140

@@ -132,7 +132,7 @@ class Keyboard(PageTest):
     def test_everything_can_be_reached_and_has_a_name(self):
         page.open(joined, "stage=weights&mode=all")
         nameless = page.js("""return [...document.querySelectorAll('button, select, input, [tabindex="0"]')].filter((one) =>
-            !(one.textContent.trim() || one.getAttribute('aria-label') || one.labels?.length)).map((one) => one.outerHTML)""")
+            !one.hidden && !(one.textContent.trim() || one.getAttribute('aria-label') || one.labels?.length)).map((one) => one.outerHTML)""")
         self.assertEqual(nameless, [])
         page.open(joined, "stage=weights")
         self.assertRegex(page.js("return document.querySelector('.heat[data-panel=weights]').getAttribute('aria-label')"),
@@ -231,14 +231,15 @@ class Files(PageTest):
         self.assertIn("학생", texts)
         self.assertIn("Σ 1", texts)
         cells = [one for one in root.iter("{http://www.w3.org/2000/svg}rect") if one.get("fill") == "url(#hatch)"]
-        self.assertEqual(len(cells), 6)
+        self.assertEqual(len(cells), 6 + 6)  # masked -> weights
 
     def test_a_large_matrix_is_a_picture_inside_the_svg(self):
         sample.sdpa(pages.WEB, f"{folder.name}/large.html", (1, 1, 100, 100, 4, 4))
         page.open(f"{folder.name}/large.html", "stage=weights")
         root = ElementTree.fromstring(page.saved("#save-svg", ".svg").read_text(encoding="utf-8"))
-        (image,) = root.iter("{http://www.w3.org/2000/svg}image")
-        self.assertTrue(image.get("href").startswith("data:image/png;base64,"))
+        images = [one.get("href") for one in root.iter("{http://www.w3.org/2000/svg}image")]
+        self.assertEqual(len(images), 2)  # masked -> weights
+        self.assertTrue(all(image.startswith("data:image/png;base64,") for image in images))
 
     def test_print_sheet_has_every_stage(self):
         page.open(joined, "stage=weights")
@@ -247,7 +248,8 @@ class Files(PageTest):
         page.js("window.dispatchEvent(new Event('beforeprint'))")
         self.assertEqual(page.texts("#print-sheet svg title"), [
             "Q = X W_Q", "K = X W_K", "V = X W_V", "(L, H·d) → (L, H, d) → (H, L, d)", "scores = Q Kᵀ",
-            "scaled = scores / √d_k = scores × 0.5", "masked = scaled", "weights = softmax(masked)", "output = weights V", "concat = [head_0 | head_1 | … ]", "O = concat W_O"])
+            "scaled = scores / √d_k = scores × 0.5", "masked = scaled", "weights = softmax(masked)", "output = weights V",
+            "concat = [head_0 | head_1 | … ]", "O = concat W_O"])
         self.assertEqual(page.stage_now(), "weights")
 
 
