@@ -7,14 +7,14 @@
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-bool evaluator_open(evaluator *e, const problem *p, pool *m)
+bool evaluator_open(evaluator *e, const problem *p, arena *m)
 {
     *e = (evaluator){.p = p, .m = m};
     const int64_t sizes[3] = {p->B * p->H * p->Lq * p->d, p->B * p->Hkv * p->Lk * p->d, p->B * p->Hkv * p->Lk * p->d_v};
     int64_t widest = larger(larger(p->H * p->d_v, p->d), larger(p->out, p->width)), matrix = 0;
     for (int i = 0; i < 3; i++) {
-        e->own[i] = pool_zeroed(m, sizes[i], sizeof(double));
-        e->own[3 + i] = p->mha ? pool_zeroed(m, sizes[i], sizeof(double)) : NULL;
+        e->own[i] = arena_zeroed(m, sizes[i], sizeof(double));
+        e->own[3 + i] = p->mha ? arena_zeroed(m, sizes[i], sizeof(double)) : NULL;
         widest = larger(widest, p->columns[i]);
         matrix = larger(matrix, p->in[i] * p->columns[i]);
     }
@@ -22,17 +22,17 @@ bool evaluator_open(evaluator *e, const problem *p, pool *m)
     double **const along_keys[] = {&e->row.scores,  &e->row.scaled, &e->row.capped, &e->row.masked, &e->row.error,   &e->row.after,
                                    &e->row.weights, &e->row.drift,  &e->group.top,  &e->group.sum,  &e->group.grown, &e->group.count};
     for (size_t i = 0; i < sizeof along_keys / sizeof along_keys[0]; i++)
-        *along_keys[i] = pool_zeroed(m, Lk, sizeof(double));
+        *along_keys[i] = arena_zeroed(m, Lk, sizeof(double));
     double **const along_columns[] = {&e->row.output, &e->row.limit,    &e->linear_size, &e->linear_error,
                                       &e->joined,     &e->joined_error, &e->out,         &e->out_limit};
     for (size_t i = 0; i < sizeof along_columns / sizeof along_columns[0]; i++)
-        *along_columns[i] = pool_zeroed(m, widest, sizeof(double));
-    e->row.hidden = pool_zeroed(m, Lk, 1);
-    e->row.fate = pool_zeroed(m, Lk, 1);
-    e->row.overflows = pool_zeroed(m, Lk, 1);
-    e->turned = pool_zeroed(m, matrix, sizeof(double));
-    e->moved = pool_zeroed(m, larger(larger(sizes[0], sizes[1]), sizes[2]), sizeof(double));
-    e->w_o_turned = p->w_o ? pool_zeroed(m, p->H * p->d_v * p->out, sizeof(double)) : NULL;
+        *along_columns[i] = arena_zeroed(m, widest, sizeof(double));
+    e->row.hidden = arena_zeroed(m, Lk, 1);
+    e->row.fate = arena_zeroed(m, Lk, 1);
+    e->row.overflows = arena_zeroed(m, Lk, 1);
+    e->turned = arena_zeroed(m, matrix, sizeof(double));
+    e->moved = arena_zeroed(m, larger(larger(sizes[0], sizes[1]), sizes[2]), sizeof(double));
+    e->w_o_turned = p->w_o ? arena_zeroed(m, p->H * p->d_v * p->out, sizeof(double)) : NULL;
     return !m->failed;
 }
 

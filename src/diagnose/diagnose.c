@@ -104,9 +104,9 @@ static diagnose_status refuse(char *why, size_t size, const char *what, const at
 /* ------------------------------------------------------------------ reading ---- */
 
 /* OUT as [rows][width]. */
-static double *read_got(const problem *p, pool *m, const reading *r)
+static double *read_got(const problem *p, arena *m, const reading *r)
 {
-    double *got = pool_zeroed(m, p->rows * p->width, sizeof *got);
+    double *got = arena_zeroed(m, p->rows * p->width, sizeof *got);
     for (int64_t row = 0; got && row < p->rows; row++)
         for (int64_t c = 0; c < p->width; c++) {
             const int64_t b = p->mha ? row / p->Lq : row / (p->H * p->Lq), h = row / p->Lq % p->H, i = row % p->Lq;
@@ -118,7 +118,7 @@ static double *read_got(const problem *p, pool *m, const reading *r)
     return got;
 }
 
-static diagnose_status read_weights(problem *p, pool *m, const diagnose_input *in, char *why, size_t size)
+static diagnose_status read_weights(problem *p, arena *m, const diagnose_input *in, char *why, size_t size)
 {
     const attn_tensor *t = in->got_weights;
     const int64_t shape[] = {p->B, p->H, p->Lq, p->Lk};
@@ -127,7 +127,7 @@ static diagnose_status read_weights(problem *p, pool *m, const diagnose_input *i
         return DIAGNOSE_OK;
     if (!same_shape(t, n, shape + 4 - n))
         return refuse(why, size, "--got-weights", t, n, shape + 4 - n);
-    double *all = pool_zeroed(m, p->B * p->H * p->Lq * p->Lk, sizeof *all), *next = all;
+    double *all = arena_zeroed(m, p->B * p->H * p->Lq * p->Lk, sizeof *all), *next = all;
     for (int64_t b = 0; all && b < p->B; b++)
         for (int64_t h = 0; h < p->H; h++)
             for (int64_t i = 0; i < p->Lq; i++)
@@ -140,9 +140,9 @@ static diagnose_status read_weights(problem *p, pool *m, const diagnose_input *i
 /* ----------------------------------------------------------------- the rows ---- */
 
 /* `count` of the rows: all, or spread evenly, the first and the last among them. */
-static int64_t *choose_rows(pool *m, int64_t rows, int64_t count)
+static int64_t *choose_rows(arena *m, int64_t rows, int64_t count)
 {
-    int64_t *chosen = pool_zeroed(m, count, sizeof *chosen);
+    int64_t *chosen = arena_zeroed(m, count, sizeof *chosen);
     for (int64_t n = 0; chosen && n < count; n++)
         chosen[n] = count < 2 ? 0 : (int64_t)((double)n * (double)(rows - 1) / (double)(count - 1) + 0.5);
     return chosen;
@@ -165,7 +165,7 @@ static int64_t without_repeats(int64_t *list, int64_t count)
 }
 
 /* Half of the rows spread evenly, half from those that differ. */
-static int64_t *mix_rows(pool *m, int64_t rows, const int64_t *bad, int64_t bad_count, int64_t *count)
+static int64_t *mix_rows(arena *m, int64_t rows, const int64_t *bad, int64_t bad_count, int64_t *count)
 {
     const int64_t half = *count / 2 < bad_count ? *count / 2 : bad_count;
     int64_t *chosen = choose_rows(m, rows, *count), *from_bad = choose_rows(m, bad_count, half);
@@ -307,9 +307,9 @@ static bool search_mistakes(diagnose_report *r, search *s, problem *p, const rea
     const int64_t *rows = count == p->rows ? choose_rows(s->m, p->rows, count) : mix_rows(s->m, p->rows, bad, bad_count, &count);
     s->rows = rows;
     s->count = count;
-    s->order = pool_zeroed(s->m, count, sizeof *s->order);
-    s->right = pool_zeroed(s->m, count * p->width, sizeof *s->right);
-    s->right_bound = pool_zeroed(s->m, count * p->width, sizeof *s->right_bound);
+    s->order = arena_zeroed(s->m, count, sizeof *s->order);
+    s->right = arena_zeroed(s->m, count * p->width, sizeof *s->right);
+    s->right_bound = arena_zeroed(s->m, count * p->width, sizeof *s->right_bound);
     if (s->m->failed)
         return false;
     search_right(s);
@@ -323,7 +323,7 @@ static bool search_mistakes(diagnose_report *r, search *s, problem *p, const rea
     return !s->m->failed && (count == p->rows || fill_sampled(r, s));
 }
 
-static diagnose_status run(diagnose_report *r, problem *p, pool *m, const diagnose_input *in, const reading *shape)
+static diagnose_status run(diagnose_report *r, problem *p, arena *m, const diagnose_input *in, const reading *shape)
 {
     search s = {.p = p, .m = m, .work = in->work > 0 ? in->work : default_work};
     const variation right = {.keys = KEYS_RIGHT};
@@ -333,7 +333,7 @@ static diagnose_status run(diagnose_report *r, problem *p, pool *m, const diagno
     int64_t count = fit < 64 ? 64 : fit > (double)p->rows ? p->rows : (int64_t)fit;
     count = count < p->rows ? count : p->rows;
     const int64_t *rows = choose_rows(m, p->rows, count);
-    int64_t *bad = pool_zeroed(m, count, sizeof *bad);
+    int64_t *bad = arena_zeroed(m, count, sizeof *bad);
     if (!rows || !bad)
         return DIAGNOSE_NO_MEMORY;
     r->sampled_equality = count < p->rows;
@@ -349,7 +349,7 @@ static diagnose_status run(diagnose_report *r, problem *p, pool *m, const diagno
 diagnose_status diagnose_run(diagnose_report **out, const diagnose_input *in, char *why, size_t why_size)
 {
     problem p;
-    pool m = {0};
+    arena m = {0};
     reading shape;
     int64_t right[4];
     diagnose_report *r = calloc(1, sizeof *r);
@@ -369,7 +369,7 @@ diagnose_status diagnose_run(diagnose_report **out, const diagnose_input *in, ch
         r->atol = p.given ? p.atol : 0;
         status = p.got ? run(r, &p, &m, in, &shape) : DIAGNOSE_NO_MEMORY;
     }
-    pool_free(&m);
+    arena_free(&m);
     if (status != DIAGNOSE_OK) {
         diagnose_free(r);
         r = NULL;

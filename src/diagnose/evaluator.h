@@ -58,7 +58,7 @@ typedef struct softmax_group {
 
 typedef struct evaluator {
     const problem *p;
-    pool *m;
+    arena *m;
     variation v;
     bool has_heads;
     int64_t B, H, Hkv, Lq, Lk, d, d_v;  /* of q, k, v as this variation sees them */
@@ -77,7 +77,7 @@ typedef struct evaluator {
 } evaluator;
 
 /* false: memory ran out. */
-bool evaluator_open(evaluator *e, const problem *p, pool *m);
+bool evaluator_open(evaluator *e, const problem *p, arena *m);
 /* Turns to a variation. It must be possible. */
 void evaluator_set(evaluator *e, const variation *v);
 /* Can this problem be computed so? */

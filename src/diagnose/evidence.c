@@ -52,9 +52,9 @@ static void solve(double *w, const double *L, const double *V, const double *out
 }
 
 /* The weights of OUT, [B,H,Lq,Lk], or NULL where they cannot be had. */
-static const double *solved_weights(const problem *p, pool *m)
+static const double *solved_weights(const problem *p, arena *m)
 {
-    double *all = pool_zeroed(m, p->B * p->H * p->Lq * p->Lk, sizeof *all), *L = pool_zeroed(m, p->Lk * p->Lk, sizeof *L);
+    double *all = arena_zeroed(m, p->B * p->H * p->Lq * p->Lk, sizeof *all), *L = arena_zeroed(m, p->Lk * p->Lk, sizeof *L);
     for (int64_t b = 0; all && L && b < p->B; b++)
         for (int64_t h = 0; h < p->H; h++) {
             const double *V = p->v + (b * p->Hkv + h / (p->H / p->Hkv)) * p->Lk * p->d_v;
@@ -104,7 +104,7 @@ void find_dropped_weights(problem *p, evaluator *e)
     if ((double)rows * (double)p->Lk > most_cells || (!p->got_weights && !solvable))
         return;
     const double *weights = p->got_weights ? p->got_weights : solved_weights(p, e->m);
-    gathering g = {.kept = pool_zeroed(e->m, rows * p->Lk, 1), .ratio = pool_zeroed(e->m, rows * p->Lk, sizeof(double))};
+    gathering g = {.kept = arena_zeroed(e->m, rows * p->Lk, 1), .ratio = arena_zeroed(e->m, rows * p->Lk, sizeof(double))};
     if (!weights || !g.kept || !g.ratio)
         return;
     before.no_dropout = 1;

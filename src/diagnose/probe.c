@@ -39,7 +39,7 @@ static const change changes[] = {
 
 /* A generator of numbers that look random, the same everywhere. */
 typedef struct stream {
-    pool *m;
+    arena *m;
     uint64_t state;
 } stream;
 
@@ -60,7 +60,7 @@ static double number(stream *s)
 
 static double *numbers(stream *s, int64_t count, double factor)
 {
-    double *all = pool_zeroed(s->m, count, sizeof *all);
+    double *all = arena_zeroed(s->m, count, sizeof *all);
     for (int64_t i = 0; all && i < count; i++)
         all[i] = factor * number(s);
     return all;
@@ -68,7 +68,7 @@ static double *numbers(stream *s, int64_t count, double factor)
 
 static attn_tensor *tensor(stream *s, void *data, attn_dtype dtype, int32_t ndim, const int64_t *shape)
 {
-    attn_tensor *t = pool_zeroed(s->m, 1, sizeof *t);
+    attn_tensor *t = arena_zeroed(s->m, 1, sizeof *t);
     if (t) {
         *t = (attn_tensor){.data = data, .dtype = dtype, .ndim = ndim};
         int64_t stride = 1;
@@ -86,8 +86,8 @@ static attn_tensor *other_mask(stream *s, const problem *p, const attn_tensor *t
 {
     const bool one_row = t->ndim < 2 || t->shape[t->ndim - 2] == 1, is_float = tensor_is_float(t), drop = p->o.flags & ATTN_MASK_DROP;
     const int64_t shape[4] = {p->B, one_row ? 1 : p->H, one_row ? 1 : p->Lq, p->Lk}, count = shape[0] * shape[1] * shape[2] * shape[3];
-    double *values = pool_zeroed(s->m, count, sizeof *values);
-    uint8_t *bits = pool_zeroed(s->m, count, 1);
+    double *values = arena_zeroed(s->m, count, sizeof *values);
+    uint8_t *bits = arena_zeroed(s->m, count, 1);
     for (int64_t n = 0; values && bits && n < count; n++) {
         const int64_t i = n / p->Lk % shape[2], j = n % p->Lk;
         const bool hidden = (c->blind && i % 3 == 1) || (uniform(s) < 0.4 && j != (2 * i) % p->Lk);
@@ -101,7 +101,7 @@ static attn_tensor *other_vector(stream *s, int64_t count) { return tensor(s, nu
 
 static attn_tensor *other_lengths(stream *s, int64_t count, int64_t most)
 {
-    int64_t *all = pool_zeroed(s->m, count, sizeof *all);
+    int64_t *all = arena_zeroed(s->m, count, sizeof *all);
     for (int64_t i = 0; all && i < count; i++)
         all[i] = 1 + (int64_t)(uniform(s) * (double)(most > 1 ? most - 1 : 1));
     return tensor(s, all, ATTN_I64, 1, &count);
@@ -204,16 +204,16 @@ static bool apart(const problem *p, const outputs *a, const outputs *b, int64_t 
 }
 
 /* How many pairs of the variations differ on p. */
-static int pairs_apart(const problem *p, pool *m, const variation *const *v, int count)
+static int pairs_apart(const problem *p, arena *m, const variation *const *v, int count)
 {
     evaluator e;
     int pairs = 0;
     const int64_t rows = p->rows < ROWS ? p->rows : ROWS, cells = rows * p->width;
-    outputs *out = pool_zeroed(m, count, sizeof *out);
+    outputs *out = arena_zeroed(m, count, sizeof *out);
     if (!out || !evaluator_open(&e, p, m))
         return 0;
     for (int i = 0; i < count; i++) {
-        out[i] = (outputs){pool_zeroed(m, cells, sizeof(double)), pool_zeroed(m, cells, sizeof(double))};
+        out[i] = (outputs){arena_zeroed(m, cells, sizeof(double)), arena_zeroed(m, cells, sizeof(double))};
         if (m->failed || !variation_possible(p, v[i]))
             return 0;
         evaluator_set(&e, v[i]);
@@ -228,7 +228,7 @@ static int pairs_apart(const problem *p, pool *m, const variation *const *v, int
     return pairs;
 }
 
-bool probe_apart(const char *text[DIAGNOSE_LANGS], const problem *p, pool *m, const variation *const *v, int count)
+bool probe_apart(const char *text[DIAGNOSE_LANGS], const problem *p, arena *m, const variation *const *v, int count)
 {
     const int all = count * (count - 1) / 2;
     int most = 0;

@@ -7,5 +7,5 @@
 
 /* What to change about p so that every two of the variations give different outputs: true; or most of them, as far as that can be had.
    NULLs where nothing that is tried makes a difference. */
-bool probe_apart(const char *text[DIAGNOSE_LANGS], const problem *p, pool *m, const variation *const *v, int count);
+bool probe_apart(const char *text[DIAGNOSE_LANGS], const problem *p, arena *m, const variation *const *v, int count);
 #endif

@@ -9,7 +9,7 @@
 
 /* ----------------------------------------------------------------- memory ---- */
 
-void *pool_zeroed(pool *m, int64_t count, size_t size)
+void *arena_zeroed(arena *m, int64_t count, size_t size)
 {
     if (m->blocks == m->room) {
         const int room = m->room ? 2 * m->room : 64;
@@ -29,12 +29,12 @@ void *pool_zeroed(pool *m, int64_t count, size_t size)
     return block;
 }
 
-void pool_free(pool *m)
+void arena_free(arena *m)
 {
     for (int i = 0; i < m->blocks; i++)
         free(m->block[i]);
     free(m->block);
-    *m = (pool){0};
+    *m = (arena){0};
 }
 
 /* ---------------------------------------------------------------- numbers ---- */
@@ -71,10 +71,10 @@ bool tensor_is_float(const attn_tensor *t)
 static int64_t extent(const attn_tensor *t, int axis) { return axis < 4 - t->ndim ? 1 : t->shape[axis - (4 - t->ndim)]; }
 
 /* All elements as doubles, packed [.,.,.,.] */
-static double *read_all(pool *m, const attn_tensor *t)
+static double *read_all(arena *m, const attn_tensor *t)
 {
     const int64_t n0 = extent(t, 0), n1 = extent(t, 1), n2 = extent(t, 2), n3 = extent(t, 3);
-    double *all = pool_zeroed(m, n0 * n1 * n2 * n3, sizeof *all), *next = all;
+    double *all = arena_zeroed(m, n0 * n1 * n2 * n3, sizeof *all), *next = all;
     for (int64_t a = 0; all && a < n0; a++)
         for (int64_t b = 0; b < n1; b++)
             for (int64_t c = 0; c < n2; c++)
@@ -94,7 +94,7 @@ static attn_tensor heads_first(attn_tensor t)
     return t;
 }
 
-static void read_attention(problem *p, pool *m, const diagnose_input *in)
+static void read_attention(problem *p, arena *m, const diagnose_input *in)
 {
     const attn_tensor q = p->packed ? heads_first(*in->q) : *in->q, k = p->packed ? heads_first(*in->k) : *in->k,
                       v = p->packed ? heads_first(*in->v) : *in->v;
@@ -113,11 +113,11 @@ static void read_attention(problem *p, pool *m, const diagnose_input *in)
 }
 
 /* A projection as a matrix [in][columns]: from (in, columns), columns first .. first + count - 1 of it, or a table per head (H, in, d). */
-static double *read_matrix(pool *m, const attn_tensor *t, int64_t first, int64_t count, int64_t *in)
+static double *read_matrix(arena *m, const attn_tensor *t, int64_t first, int64_t count, int64_t *in)
 {
     const bool per_head = t->ndim == 3;
     const int64_t rows = per_head ? t->shape[1] : t->shape[0], d = per_head ? t->shape[2] : 1;
-    double *all = pool_zeroed(m, rows * count, sizeof *all);
+    double *all = arena_zeroed(m, rows * count, sizeof *all);
     *in = rows;
     for (int64_t i = 0; all && i < rows; i++)
         for (int64_t c = 0; c < count; c++)
@@ -126,9 +126,9 @@ static double *read_matrix(pool *m, const attn_tensor *t, int64_t first, int64_t
 }
 
 /* A bias of rank 1, or (H, d). */
-static double *read_bias(pool *m, const attn_tensor *t, int64_t first, int64_t count)
+static double *read_bias(arena *m, const attn_tensor *t, int64_t first, int64_t count)
 {
-    double *all = t ? pool_zeroed(m, count, sizeof *all) : NULL;
+    double *all = t ? arena_zeroed(m, count, sizeof *all) : NULL;
     for (int64_t c = 0; all && c < count; c++)
         all[c] = t->ndim == 2 ? ref_element(t, 0, 0, c / t->shape[1], c % t->shape[1]) : ref_element(t, 0, 0, 0, first + c);
     return all;
@@ -136,7 +136,7 @@ static double *read_bias(pool *m, const attn_tensor *t, int64_t first, int64_t c
 
 static int64_t columns_of(const attn_tensor *w) { return w->ndim == 3 ? w->shape[0] * w->shape[2] : w->shape[1]; }
 
-static void read_projections(problem *p, pool *m, const attn_mha_desc *w)
+static void read_projections(problem *p, arena *m, const attn_mha_desc *w)
 {
     const attn_tensor *matrix[] = {w->w_q, w->w_k, w->w_v}, *bias[] = {w->b_q, w->b_k, w->b_v};
     int64_t first = 0;
@@ -156,7 +156,7 @@ static void read_projections(problem *p, pool *m, const attn_mha_desc *w)
     p->b_o = read_bias(m, w->b_o, 0, p->out);
 }
 
-static void read_mha(problem *p, pool *m, const diagnose_input *in)
+static void read_mha(problem *p, arena *m, const diagnose_input *in)
 {
     const attn_tensor *memory = in->memory ? in->memory : in->x, *memory_v = in->memory_v ? in->memory_v : memory;
     p->mha = true;
@@ -221,7 +221,7 @@ void problem_facts(problem *p)
         p->facts |= all[i].holds ? all[i].fact : 0;
 }
 
-bool problem_read(problem *p, pool *m, const diagnose_input *in)
+bool problem_read(problem *p, arena *m, const diagnose_input *in)
 {
     *p = (problem){.blhd = in->blhd};
     if (in->opts)

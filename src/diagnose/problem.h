@@ -9,13 +9,13 @@
 #include <stdint.h>
 
 /* Memory that is freed together. */
-typedef struct pool {
+typedef struct arena {
     void **block;
     int blocks, room;
     bool failed; /* an allocation was refused: what was asked for since is not usable */
-} pool;
-void *pool_zeroed(pool *m, int64_t count, size_t size); /* NULL only when memory runs out */
-void pool_free(pool *m);
+} arena;
+void *arena_zeroed(arena *m, int64_t count, size_t size); /* NULL only when memory runs out */
+void arena_free(arena *m);
 
 /* The constants of docs/numerics.md for the precision that OUT was computed in. */
 typedef struct arithmetic {
@@ -93,7 +93,7 @@ typedef struct problem {
 double limit_of(const problem *p, double want, double bound);
 
 /* Reads everything but OUT. The arguments must be valid: attn_sdpa or attn_mha took them. false: memory ran out. */
-bool problem_read(problem *p, pool *m, const diagnose_input *in);
+bool problem_read(problem *p, arena *m, const diagnose_input *in);
 /* Precision, tolerances and facts, once the dtype of OUT is known. */
 void problem_settle(problem *p, const diagnose_input *in, attn_dtype dtype);
 /* Sets p->facts from the rest of p. */

@@ -260,16 +260,16 @@ static double alibi_of(const evaluator *e, const row_place *w, int64_t j)
     return e->v.alibi == ALIBI_SIGN ? -bias : bias;
 }
 
-/* Bias and float mask of the key at j. */
-static double bias_of(const evaluator *e, const row_place *w, int64_t j)
+/* Bias and float mask of the key at j; *size: the sum of their magnitudes. */
+static double bias_of(const evaluator *e, const row_place *w, int64_t j, double *size)
 {
     const attn_sdpa_opts *o = &e->p->o;
-    double bias = o->bias ? ref_element(o->bias, w->b, w->h, w->i, j) : 0;
-    if (o->mask && tensor_is_float(o->mask))
-        bias += ref_element(o->mask, w->b, w->h, w->i, j);
+    const double bias = o->bias ? ref_element(o->bias, w->b, w->h, w->i, j) : 0;
+    const double mask = o->mask && tensor_is_float(o->mask) ? ref_element(o->mask, w->b, w->h, w->i, j) : 0, sum = bias + mask;
+    *size = isfinite(sum) ? fabs(bias) + fabs(mask) : 0;
     if (e->v.added == ADDED_FLIPPED)
-        return bias == 0 ? no_logit : isinf(bias) ? 0 : bias;
-    return has_alibi(e) && e->v.alibi == ALIBI_TIMES_BIAS ? slope_of(e, w) * bias : bias;
+        return sum == 0 ? no_logit : isinf(sum) ? 0 : sum;
+    return has_alibi(e) && e->v.alibi == ALIBI_TIMES_BIAS ? slope_of(e, w) * sum : sum;
 }
 
 /* ------------------------------------------------------------ what is hidden ---- */
@@ -313,9 +313,10 @@ static uint8_t hidden_bits(const evaluator *e, const row_place *w, int64_t j)
 {
     const attn_sdpa_opts *o = &e->p->o;
     const int64_t local = j - w->first_key;
+    double size;
     const bool of_item = local >= 0 && local < w->keys, adds = e->v.added == ADDED_RIGHT || e->v.added == ADDED_FLIPPED;
     unsigned bits = mask_hides(e, w, j) ? ATTN_HIDDEN_MASK : 0;
-    if (adds && e->v.mask != MASK_ON_QUERIES && bias_of(e, w, j) == no_logit)
+    if (adds && e->v.mask != MASK_ON_QUERIES && bias_of(e, w, j, &size) == no_logit)
         bits |= ATTN_HIDDEN_BIAS;
     if (of_item && causal_hides(e, w, local))
         bits |= ATTN_HIDDEN_CAUSAL;
@@ -386,18 +387,19 @@ static double add(evaluator *e, const row_place *w, int64_t j, uint8_t bits)
     const arithmetic *a = &e->p->a;
     row_values *r = &e->row;
     const bool takes_no_part = bits & ATTN_HIDDEN_BIAS || e->v.added == ADDED_IGNORED || e->v.mask == MASK_ON_QUERIES;
-    const double alibi = alibi_of(e, w, j - w->first_key), x = r->capped[j] + alibi, bias = takes_no_part ? 0 : bias_of(e, w, j);
-    const double size = fabs(x) + fabs(alibi) + (isfinite(bias) ? fabs(bias) : 0);
-    r->overflows[j] = r->overflows[j] || !(size < a->most * (1 + a->u / 4));
+    double size = 0;
+    const double alibi = alibi_of(e, w, j - w->first_key), x = r->capped[j], bias = takes_no_part ? 0 : bias_of(e, w, j, &size);
+    const double all = fabs(x) + fabs(alibi) + size;
+    r->overflows[j] = r->overflows[j] || !(all < a->most * (1 + a->u / 4));
     r->after[j] = e->v.added == ADDED_AFTER ? bias : 0;
     if (e->v.mask == MASK_TIMES_INFINITY && !(bits & ATTN_HIDDEN_MASK))
         return (double)NAN; /* (1 - true) * -inf */
     if (e->v.added == ADDED_MULTIPLIED) {
-        r->error[j] = r->error[j] * (isfinite(bias) ? fabs(bias) : 1) + 6 * a->u * fabs(x) * (isfinite(bias) ? fabs(bias) : 1);
-        return x * bias;
+        r->error[j] = r->error[j] * size + 6 * a->u * (fabs(x) * size + fabs(alibi));
+        return x * bias + alibi;
     }
-    r->error[j] += 6 * a->u * size;
-    return e->v.added == ADDED_AFTER ? x : x + bias;
+    r->error[j] += 6 * a->u * all;
+    return e->v.added == ADDED_AFTER ? x + alibi : x + bias + alibi;
 }
 
 /* masked[j] = capped[j] + bias + ALiBi where the row sees the key, else -inf */

@@ -72,7 +72,7 @@ void search_right(search *s)
 {
     const problem *p = s->p;
     const variation right = {.keys = KEYS_RIGHT};
-    double *worst = pool_zeroed(s->m, s->count, sizeof *worst);
+    double *worst = arena_zeroed(s->m, s->count, sizeof *worst);
     if (!worst)
         return;
     evaluator_set(&s->e, &right);
@@ -142,7 +142,7 @@ static void add(search *s, const finding *f)
         }
     if (s->findings == s->room) {
         const int room = s->room ? 2 * s->room : 64;
-        finding *more = pool_zeroed(s->m, room, sizeof *more);
+        finding *more = arena_zeroed(s->m, room, sizeof *more);
         if (!more)
             return;
         if (s->findings)
@@ -249,7 +249,7 @@ static int by_rank(const void *x, const void *y)
 
 void search_all(search *s)
 {
-    double *square = pool_zeroed(s->m, mistake_count, sizeof *square);
+    double *square = arena_zeroed(s->m, mistake_count, sizeof *square);
     if (!square)
         return;
     for (int i = 0; i < mistake_count; i++)

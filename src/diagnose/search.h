@@ -27,7 +27,7 @@ typedef struct finding {
 
 typedef struct search {
     const problem *p;
-    pool *m;
+    arena *m;
     evaluator e;
     const int64_t *rows; /* that are compared */
     int64_t count;

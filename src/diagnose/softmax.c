@@ -222,9 +222,9 @@ static void stage_dropout(evaluator *e, const row_place *w)
                           : o->keep ? ref_element(o->keep, w->b, w->h, w->i, j) != 0
                                     : ref_dropout_keeps(o->seed, o->dropout, o->first_batch + w->item, o->first_head + w->h,
                                                         o->first_row + w->local, j - w->first_key);
-        const double factor = !kept || p >= 1 ? 0 : e->v.kept == KEPT_NOT_SCALED ? 1 : 1 / (1 - p);
-        r->drift[j] = factor * (r->drift[j] + 4 * e->p->a.u * r->weights[j]);
-        r->weights[j] *= factor;
+        const double divisor = !kept || p >= 1 ? 0 : e->v.kept == KEPT_NOT_SCALED ? 1 : 1 - p;
+        r->weights[j] = divisor > 0 ? r->weights[j] / divisor : 0;
+        r->drift[j] = divisor > 0 ? (r->drift[j] + 4 * e->p->a.u * fabs(r->weights[j])) / divisor : 0;
     }
 }
 
