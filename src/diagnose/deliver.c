@@ -40,6 +40,7 @@ void evaluator_set(evaluator *e, const variation *v)
 {
     const bool same = e->has_heads && memcmp(&e->v.in, &v->in, sizeof v->in) == 0;
     e->v = *v;
+    e->a = v->stored == STORED_F32 ? arithmetic_of(ATTN_F32) : e->p->a;
     e->group.made = false;
     if (!same)
         heads_make(e);
@@ -85,6 +86,8 @@ bool variation_possible(const problem *p, const variation *v)
     if (v->in.layout == LAYOUT_AXES && !axes_fit(p))
         return false;
     if (v->in.precision && v->in.steps & STEPS_SPLIT_SCALE && !(right_scale(p) > 0))
+        return false;
+    if ((v->stored == STORED_F32 && p->dtype != ATTN_F64) || (v->stored == STORED_DECIMALS && p->decimals < 0))
         return false;
     if (!p->mha)
         return !v->concat && !v->w_o;
@@ -148,7 +151,7 @@ static void join_heads(evaluator *e, int64_t b, int64_t i)
         for (int64_t c = 0; c < size; c++) {
             const int64_t to = e->v.concat == CONCAT_INTERLEAVED ? c * H + t : t * size + c;
             e->joined[to] = e->row.output[c];
-            e->joined_error[to] = p->a.slack * e->row.limit[c];
+            e->joined_error[to] = e->a.slack * e->row.limit[c];
         }
     }
 }
@@ -165,7 +168,7 @@ static void deliver_mha(evaluator *e, int64_t at)
     }
     for (int64_t c = 0; c < p->out; c++) {
         e->out[c] = e->joined[c] + (bias ? bias[c] : 0);
-        e->out_limit[c] = e->joined_error[c] + (bias ? e->p->a.u * (fabs(e->joined[c]) + fabs(bias[c])) : 0);
+        e->out_limit[c] = e->joined_error[c] + (bias ? e->a.u * (fabs(e->joined[c]) + fabs(bias[c])) : 0);
     }
 }
 
@@ -175,4 +178,6 @@ void evaluator_deliver(evaluator *e, int64_t at)
         deliver_mha(e, at);
     else
         deliver_attention(e, at);
+    for (int64_t c = 0; c < e->p->width && e->v.stored; c++)
+        e->out_limit[c] += e->v.stored == STORED_F32 ? roundoff_of(ATTN_F32) * fabs(e->out[c]) : 0.51 * pow(10, -e->p->decimals);
 }

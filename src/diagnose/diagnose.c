@@ -367,6 +367,8 @@ diagnose_status diagnose_run(diagnose_report **out, const diagnose_input *in, ch
         r->dtype = p.dtype;
         r->rtol = p.given ? p.rtol : roundoff_of(p.dtype);
         r->atol = p.given ? p.atol : 0;
+        if (p.got)
+            problem_count_decimals(&p);
         status = p.got ? run(r, &p, &m, in, &shape) : DIAGNOSE_NO_MEMORY;
     }
     arena_free(&m);

@@ -60,6 +60,7 @@ typedef struct evaluator {
     const problem *p;
     arena *m;
     variation v;
+    arithmetic a; /* of the precision that this variation computes in */
     bool has_heads;
     int64_t B, H, Hkv, Lq, Lk, d, d_v;  /* of q, k, v as this variation sees them */
     double *q, *k, *v_, *dq, *dk, *dv;  /* [B,H,Lq,d] ...; dq, dk, dv bound their errors, NULL: exact */

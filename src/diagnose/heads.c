@@ -79,7 +79,7 @@ static const double *matrix_of(const evaluator *e, double *own, const double *w,
 void linear_row(evaluator *e, double *y, double *dy, const double *x, const double *dx, const double *w, const double *bias, int64_t m,
                 int64_t n)
 {
-    const arithmetic *a = &e->p->a;
+    const arithmetic *a = &e->a;
     const bool exact = e->v.in.precision == PRECISION_RIGHT || e->v.in.full & FULL_OUTSIDE;
     double *size = e->linear_size, *moved = e->linear_error;
     for (int64_t c = 0; c < n; c++) {

@@ -153,6 +153,8 @@ const mistake mistake_table[] = {
     {"computed-bf16", 0, {.in = {.precision = PRECISION_BF16, .steps = STEPS_SCORES, .full = FULL_WEIGHTS}}},
     {"computed-bf16", FACT_CAP | FACT_HIDES, {.in = {.precision = PRECISION_BF16, .steps = STEPS_SCORES, .full = FULL_MASKED}}},
     {"computed-bf16", FACT_MHA, {.in = {.precision = PRECISION_BF16, .steps = STEPS_SCORES, .full = FULL_OUTSIDE}}},
+    {"computed-f32", 0, {.stored = STORED_F32}},
+    {"output-rounded", 0, {.stored = STORED_DECIMALS}},
     {"f16-accumulators", 0, {.in = {.precision = PRECISION_F16_SUMS}}},
     {"f16-accumulators", 0, {.in = {.precision = PRECISION_F16_SUMS, .steps = STEPS_PRODUCTS}}},
     {"f16-accumulators", 0, {.in = {.precision = PRECISION_F16_SUMS, .steps = STEPS_NUMBERS}}},

@@ -56,6 +56,8 @@ double limit_of(const problem *p, double want, double bound)
                         : p->a.slack * bound + (fabs(want) + bound) * roundoff_of(p->dtype) * 1.001 + denormal_of(p->dtype);
 }
 
+arithmetic arithmetic_of(attn_dtype t) { return t == ATTN_F64 ? arithmetic_f64 : arithmetic_f32; }
+
 int64_t integer_or(const attn_tensor *t, int64_t i, int64_t otherwise) { return t ? (int64_t)ref_element(t, 0, 0, 0, i) : otherwise; }
 
 double right_scale(const problem *p) { return (p->o.flags & ATTN_SCALE) ? p->o.scale : 1 / sqrt((double)p->d); }
@@ -202,7 +204,6 @@ void problem_facts(problem *p)
         {o->softcap > 0, FACT_CAP},
         {p->Hkv < p->H, FACT_SHARED},
         {p->H > 1, FACT_HEADS},
-        {p->H == p->Hkv, FACT_EQUAL_HEADS},
         {p->Lq == p->Lk, FACT_SQUARE},
         {p->d == p->Lk, FACT_D_IS_LK},
         {p->d == p->d_v, FACT_D_IS_DV},
@@ -221,6 +222,22 @@ void problem_facts(problem *p)
         p->facts |= all[i].holds ? all[i].fact : 0;
 }
 
+void problem_count_decimals(problem *p)
+{
+    enum { MOST = 6 };
+    double power = 1;
+    bool whole = false;
+    for (p->decimals = -1; p->decimals < MOST && !whole; power *= 10) {
+        p->decimals++;
+        whole = true;
+        for (int64_t n = 0; whole && n < p->rows * p->width; n++) {
+            const double x = p->got[n] * power;
+            whole = !isfinite(x) || fabs(x - nearbyint(x)) <= 4 * roundoff_of(p->dtype) * fabs(x);
+        }
+    }
+    p->decimals = whole ? p->decimals : -1;
+}
+
 bool problem_read(problem *p, arena *m, const diagnose_input *in)
 {
     *p = (problem){.blhd = in->blhd};
@@ -237,7 +254,7 @@ bool problem_read(problem *p, arena *m, const diagnose_input *in)
 void problem_settle(problem *p, const diagnose_input *in, attn_dtype dtype)
 {
     p->dtype = dtype;
-    p->a = dtype == ATTN_F64 ? arithmetic_f64 : arithmetic_f32;
+    p->a = arithmetic_of(dtype);
     p->given = in->tolerance_given;
     p->rtol = in->rtol;
     p->atol = in->atol;

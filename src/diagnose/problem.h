@@ -25,6 +25,7 @@ typedef struct arithmetic {
     double most;
     double slack; /* second-order terms; f64: and the reference's own errors, which are of the same size */
 } arithmetic;
+arithmetic arithmetic_of(attn_dtype t); /* f64, else f32 */
 double roundoff_of(attn_dtype t);
 double denormal_of(attn_dtype t);
 double greatest_of(attn_dtype t);
@@ -45,10 +46,9 @@ enum fact {
     FACT_LEFT = 1 << 11, /* a limit on that side of the window */
     FACT_RIGHT = 1 << 12,
     FACT_CAP = 1 << 13,
-    FACT_SHARED = 1 << 14,      /* Hkv < H */
-    FACT_HEADS = 1 << 15,       /* H > 1 */
-    FACT_EQUAL_HEADS = 1 << 16, /* Hkv == H */
-    FACT_SQUARE = 1 << 17,      /* Lq == Lk */
+    FACT_SHARED = 1 << 14, /* Hkv < H */
+    FACT_HEADS = 1 << 15,  /* H > 1 */
+    FACT_SQUARE = 1 << 17, /* Lq == Lk */
     FACT_D_IS_LK = 1 << 18,
     FACT_D_IS_DV = 1 << 19,
     FACT_SINKS = 1 << 20,
@@ -82,6 +82,7 @@ typedef struct problem {
     bool given; /* tolerances were given */
     double rtol, atol;
     int64_t rows, width;       /* of what is compared: [B*H*Lq][d_v], or [B*Lq][out] */
+    int decimals;              /* that all numbers of OUT have, -1: many */
     const double *got;         /* [rows][width] */
     const double *got_weights; /* [B,H,Lq,Lk] or NULL */
     const uint8_t *seen_kept;  /* [B,H,Lq,Lk]: which weights were kept, with FACT_SEEN_WEIGHTS */
@@ -96,6 +97,8 @@ double limit_of(const problem *p, double want, double bound);
 bool problem_read(problem *p, arena *m, const diagnose_input *in);
 /* Precision, tolerances and facts, once the dtype of OUT is known. */
 void problem_settle(problem *p, const diagnose_input *in, attn_dtype dtype);
+/* Sets decimals. */
+void problem_count_decimals(problem *p);
 /* Sets p->facts from the rest of p. */
 void problem_facts(problem *p);
 /* The shape of the right answer; returns its rank. */

@@ -178,7 +178,7 @@ static double scale_of(const evaluator *e)
 /* scores[j] = q . k_j; scaled[j] = scores[j] * scale; error[j] = the bound of the error of scaled[j]; 0 for keys of other sequences */
 static void stage_scaled(evaluator *e, const row_place *w)
 {
-    const arithmetic *a = &e->p->a;
+    const arithmetic *a = &e->a;
     const double d = (double)e->d, scale = scale_of(e);
     const bool in_qk = e->v.in.precision && e->v.in.steps & (STEPS_SPLIT_SCALE | STEPS_SCALE_Q); /* heads.c applied the right one */
     const double rest = scale == right_scale(e->p) ? 1 : scale / right_scale(e->p);
@@ -200,7 +200,7 @@ static void stage_scaled(evaluator *e, const row_place *w)
 /* capped[j] = cap tanh(scaled[j] / cap) */
 static void stage_capped(evaluator *e)
 {
-    const arithmetic *a = &e->p->a;
+    const arithmetic *a = &e->a;
     const double cap = e->v.cap == CAP_RIGHT ? e->p->o.softcap : 0;
     row_values *r = &e->row;
     for (int64_t j = 0; j < e->Lk; j++) {
@@ -364,7 +364,7 @@ static enum fate hide(const evaluator *e, uint8_t bits, double *x, double *after
         const bool set = e->v.hide == HIDE_1E4_SET || e->v.hide == HIDE_1E9_SET || e->v.hide == HIDE_MIN_SET;
         *x = set ? fill : e->v.hide == HIDE_MULTIPLIED ? 0 : *x + fill;
         *x = e->v.hide == HIDE_1E9_F32 ? (double)(float)*x : *x;
-        *error += e->v.hide == HIDE_1E4 ? e->p->a.u * fabs(fill) : 0; /* beyond 1e6 nothing of the score is left in f32: exact */
+        *error += e->v.hide == HIDE_1E4 ? e->a.u * fabs(fill) : 0; /* beyond 1e6 nothing of the score is left in f32: exact */
         *error = set || e->v.hide == HIDE_MULTIPLIED ? 0 : *error;
         *after = e->v.hide == HIDE_AFTER_INF ? no_logit : e->v.hide == HIDE_AFTER_1E9 ? -1e9 : 0;
         return e->v.hide == HIDE_NOT_NORMALISED ? FATE_ZEROED : *after != 0 ? FATE_ADDED : FATE_SEEN;
@@ -384,7 +384,7 @@ static enum fate hide(const evaluator *e, uint8_t bits, double *x, double *after
 /* What is added to capped[j]: x = capped + bias + ALiBi, the bound of its error, what is added after the softmax instead. */
 static double add(evaluator *e, const row_place *w, int64_t j, uint8_t bits)
 {
-    const arithmetic *a = &e->p->a;
+    const arithmetic *a = &e->a;
     row_values *r = &e->row;
     const bool takes_no_part = bits & ATTN_HIDDEN_BIAS || e->v.added == ADDED_IGNORED || e->v.mask == MASK_ON_QUERIES;
     double size = 0;
@@ -420,7 +420,7 @@ static void stage_masked(evaluator *e, const row_place *w)
             x += 1;
         if (cap > 0 && r->fate[j] == FATE_SEEN) {
             x = cap * tanh(x / cap);
-            r->error[j] += e->p->a.tanh * fabs(x) + 4 * e->p->a.u * cap;
+            r->error[j] += e->a.tanh * fabs(x) + 4 * e->a.u * cap;
         }
         r->masked[j] = r->fate[j] == FATE_GONE ? no_logit : e->v.in.full & FULL_MASKED ? x : keep(e, x);
         r->risky = r->risky || (r->fate[j] != FATE_GONE && r->overflows[j]);

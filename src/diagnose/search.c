@@ -103,11 +103,14 @@ void search_right(search *s)
 
 static bool is_precision(const variation *v) { return v->in.precision != PRECISION_RIGHT; }
 
+/* Its bound is wider than that of docs/numerics.md: what explains OUT without stands first. */
+static bool is_wide(const variation *v) { return is_precision(v) || v->stored; }
+
 /* A computation in 16 bits explains a difference only if it comes nearer than the same in full precision: its bound is wide. */
 static bool explains(const judgement *j, const variation *v, double square_without)
 {
     const bool nearer = !is_precision(v) || j->square <= 0.25 * square_without;
-    return j->whole && j->changes && j->max_bounds <= 1 && nearer;
+    return j->whole && (j->changes || v->stored) && j->max_bounds <= 1 && nearer;
 }
 
 static bool same_ids(const finding *a, const finding *b)
@@ -188,7 +191,7 @@ static void try_single(search *s, const mistake *m, double *square)
     f.matches = explains(&f.j, &m->v, s->right_is.square);
     s->tried++;
     *square = f.j.square;
-    if (f.j.changes)
+    if (f.matches || (f.j.changes && !is_wide(&m->v))) /* a wide bound is near everything */
         add(s, &f);
 }
 
@@ -240,8 +243,8 @@ static int by_rank(const void *x, const void *y)
         return a->matches ? -1 : 1;
     if ((a->dialect == NULL) != (b->dialect == NULL))
         return a->dialect ? 1 : -1;
-    if (a->matches && is_precision(&a->v) != is_precision(&b->v))
-        return is_precision(&a->v) ? 1 : -1;
+    if (a->matches && is_wide(&a->v) != is_wide(&b->v))
+        return is_wide(&a->v) ? 1 : -1;
     if (a->matches && a->parts != b->parts)
         return a->parts - b->parts;
     return better(a, b) ? -1 : better(b, a) ? 1 : a->number - b->number;

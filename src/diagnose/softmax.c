@@ -10,7 +10,7 @@
 static double rescales(const evaluator *e) { return ceil((double)e->Lk / 128) + 2 * ceil((double)e->Lk / 1024); }
 
 /* The part of a power's error bound that is the same for all. */
-static double power_steps(const evaluator *e) { return (e->p->a.exp + 2 * e->p->a.u) * (1 + rescales(e)); }
+static double power_steps(const evaluator *e) { return (e->a.exp + 2 * e->a.u) * (1 + rescales(e)); }
 
 /* max(a, b), NaN if either is */
 static double greater(double a, double b) { return isnan(a) || a > b ? a : b; }
@@ -19,7 +19,7 @@ static double greater(double a, double b) { return isnan(a) || a > b ? a : b; }
 static double exponent_of(const evaluator *e, int64_t j, double top)
 {
     const double x = e->row.masked[j], slack = e->Lk > 128 ? 10 : 0; /* a running maximum may lag by 5, there and back */
-    return isfinite(x) && isfinite(top) ? e->row.error[j] + 4 * e->p->a.u * (fabs(x - top) + slack) + power_steps(e) : 0;
+    return isfinite(x) && isfinite(top) ? e->row.error[j] + 4 * e->a.u * (fabs(x - top) + slack) + power_steps(e) : 0;
 }
 
 /* ------------------------------------------------------------------ groups ---- */
@@ -100,7 +100,7 @@ static bool has_sink(const evaluator *e) { return e->p->o.sinks && e->v.sink != 
 static denominator denominator_of_row(const evaluator *e, const row_place *w)
 {
     const row_values *r = &e->row;
-    const arithmetic *a = &e->p->a;
+    const arithmetic *a = &e->a;
     const double sink = !has_sink(e) ? -(double)INFINITY : e->v.sink == SINK_ZERO ? 0 : ref_element(e->p->o.sinks, 0, 0, 0, w->h);
     denominator d = {.top = -(double)INFINITY};
     const bool round = e->v.in.precision && e->v.in.steps & STEPS_SOFTMAX;
@@ -143,7 +143,7 @@ static double weight_of_nothing(const evaluator *e, const row_place *w, int64_t 
 
 static void weigh(evaluator *e, const row_place *w, int64_t j, denominator d)
 {
-    const arithmetic *a = &e->p->a;
+    const arithmetic *a = &e->a;
     row_values *r = &e->row;
     if (d.count == 0 && !has_sink(e) && e->v.empty) {
         r->weights[j] = weight_of_nothing(e, w, j);
@@ -224,7 +224,7 @@ static void stage_dropout(evaluator *e, const row_place *w)
                                                         o->first_row + w->local, j - w->first_key);
         const double divisor = !kept || p >= 1 ? 0 : e->v.kept == KEPT_NOT_SCALED ? 1 : 1 - p;
         r->weights[j] = divisor > 0 ? r->weights[j] / divisor : 0;
-        r->drift[j] = divisor > 0 ? (r->drift[j] + 4 * e->p->a.u * fabs(r->weights[j])) / divisor : 0;
+        r->drift[j] = divisor > 0 ? (r->drift[j] + 4 * e->a.u * fabs(r->weights[j])) / divisor : 0;
     }
 }
 
@@ -235,7 +235,7 @@ static bool of_item(const row_place *w, int64_t j) { return j >= w->first_key &&
 /* output[c] = sum over the keys seen of weights[j] v[j,c] */
 static void stage_output(evaluator *e, const row_place *w)
 {
-    const arithmetic *a = &e->p->a;
+    const arithmetic *a = &e->a;
     row_values *r = &e->row;
     double count = 0, *size = e->linear_size;
     const int64_t head = (w->b * e->Hkv + kv_head_of(e, w->h)) * e->Lk;

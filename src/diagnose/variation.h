@@ -37,6 +37,13 @@ enum full_steps {
 enum split_choice { SPLIT_RIGHT, SPLIT_RESHAPE };
 enum order_choice { ORDER_RIGHT, ORDER_QK, ORDER_QV, ORDER_KV, ORDER_ROTATED, ORDER_ROTATED_BACK };
 
+/* How the numbers were kept at the end, and what that says of the computation. */
+enum stored_choice {
+    STORED_RIGHT,
+    STORED_F32,     /* OUT is f64, but was computed in f32 */
+    STORED_DECIMALS /* rounded to a few decimals */
+};
+
 typedef struct input_variation {
     uint8_t layout, precision, steps, full;
     /* mha */
@@ -118,6 +125,7 @@ typedef struct variation {
     uint8_t causal, window_left, window_right;
     uint8_t softmax, sink, empty, lse;
     uint8_t keep, kept, no_dropout;
+    uint8_t stored;
     uint8_t output;                   /* attention alone */
     uint8_t concat, w_o, b_o_missing; /* mha */
 } variation;
