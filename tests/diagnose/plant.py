@@ -139,9 +139,10 @@ def lengths(p, B, Lk):
     return np.broadcast_to(p.get("kv_len", Lk), B).reshape(B, 1, 1, 1)
 
 
-def positions(p, m, B, Lq, Lk):
-    """[B,1,Lq,1]: where row i stands."""
-    bottom = (p.get("align") == "bottom-right") != ("causal-other-align" in m)
+def positions(p, m, B, Lq, Lk, of_causal=False):
+    """[B,1,Lq,1]: where row i stands. The wrong corner may be that of causal alone."""
+    wrong = m.get("causal-other-align") == "everywhere" or (of_causal and "causal-other-align" in m)
+    bottom = (p.get("align") == "bottom-right") != wrong
     return np.arange(Lq)[:, None] + (lengths(p, B, Lk) - Lq if bottom else np.zeros((B, 1, 1, 1), int))
 
 
@@ -167,14 +168,14 @@ def window(p, m, pos, j):
 def visible(p, m, shape):
     """[B,H,Lq,Lk], from all that hides but a bias of -inf."""
     B, _, Lq, Lk = shape
-    i, j, pos = np.arange(Lq)[:, None], np.arange(Lk), positions(p, m, shape[0], Lq, Lk)
+    i, j = np.arange(Lq)[:, None], np.arange(Lk)
     see = np.ones(shape, bool)
     if "kv_len" in p and "length-ignored" not in m:
         see &= (i if "mask-on-queries" in m else j) < lengths(p, B, Lk)
     if p.get("causal"):
-        see &= causal(m, pos, j)
+        see &= causal(m, positions(p, m, B, Lq, Lk, True), j)
     if "window" in p:
-        see &= window(p, m, pos, j)
+        see &= window(p, m, positions(p, m, B, Lq, Lk), j)
     if "mask" in p and "mask-ignored" not in m:
         mask = np.broadcast_to(p["mask"], shape)
         mask = p["mask"].swapaxes(-1, -2) if "mask-on-queries" in m and p["mask"].shape[-2] == 1 else mask
@@ -190,8 +191,7 @@ def logits(p, m, s):
     x = s["scaled"] if "softcap-after-mask" in m else cap(s["scaled"], p, m)
     x, s["capped"] = rounded(x, m), x
     Lq, Lk = x.shape[2:]
-    pos = positions(p, m, x.shape[0], Lq, Lk)
-    added = alibi(p, m, pos - np.arange(Lk), x.shape[1]) + np.zeros_like(x)
+    added = alibi(p, m, positions(p, m, x.shape[0], Lq, Lk) - np.arange(Lk), x.shape[1]) + np.zeros_like(x)
     s["see"] = visible(p, m, x.shape)
     if "mask-multiplied" in m:
         x = x * (p["bias"] if "bias" in p else s["see"]).astype(x.dtype)

@@ -59,7 +59,8 @@ def mha(p, mistakes=(), real=np.float64):
     qkv = {name: split(x[name] @ w[name][0] + w[name][1], heads_of(p, name), m) for name in "qkv"}
     s = plant.attention({**p, **qkv}, mistakes, real)
     s["x"], s["w"], s["z"] = x, w, concat(s["output"], m)
-    s["output"] = s["z"] if "w_o-missing" in m else s["z"] @ w["o"][0] + w["o"][1]
+    with np.errstate(invalid="ignore"):
+        s["output"] = s["z"] if "w_o-missing" in m else s["z"] @ w["o"][0] + w["o"][1]
     return s
 
 

@@ -42,6 +42,7 @@ SDPA = {
     "masked-rows-nan": ("empty", ["mask empty", "causal tall"]),
     "masked-rows-mean": ("empty", ["mask empty", "causal tall"]),
     "causal-other-align": ("causal", ["causal oblong"]),
+    "causal-other-align:everywhere": ("causal", ["causal oblong alibi", "causal oblong window"]),
     "causal-off-by-one": ("causal", ["causal", "causal square"]),
     "causal-strict": ("causal", ["causal", "causal square"]),
     "causal-reversed": ("causal", ["causal", "causal square"]),
@@ -106,13 +107,14 @@ def applicable(p, name):
     plain = name.partition(":")[0]
     fits = {"k-not-transposed": v["d"] == k, "qk-swapped": q == k, "v-as-k": v["d"] == v["d_v"], "k-as-v": v["d"] == v["d_v"],
             "mask-on-queries": "kv_len" in has or (q == k and "padding" in has),
-            "causal-other-align": "causal" in has and (q != k or "kv_len" in has),
             "length-ignored": "kv_len" in has, "weights-not-renormalised": has & HIDING, "mask-flipped": "mask" in p,
             "mask-added-after-softmax:-1e9": has & HIDING,
             "layout-blhd:roles": q == k and v["H"] == v["Hkv"] and not has & (HIDING | {"bias", "alibi", "sinks"}),
             "alibi-wrong-heads:kv-heads": "alibi" in p and v["H"] != v["Hkv"], "w_o-missing": "w-square" in has}
     if name in MHA and "x" not in p:
         return False
+    if plain == "causal-other-align":
+        return "causal" in has and (q != k or "kv_len" in has)
     if name in fits:
         return bool(fits[name])
     if plain in ("mask-added-after-softmax", "mask-multiplied"):
@@ -227,9 +229,13 @@ def changed(p, mistakes, dtype):
 
 
 def meaningful(p, mistakes):
-    """NumPy's naive softmax gives NaN for a group without a key; a plant must not depend on what one does then."""
-    with np.errstate(all="ignore"):
-        naive = plant_mha.given(p, [name + ":naive" if name.startswith("softmax-over") else name for name in mistakes], "f32")
+    """NumPy's naive softmax gives NaN for a group without a key; a plant must not depend on what one does then. Shapes must fit, too."""
+    naively = [name + ":naive" if name.startswith("softmax-over") else name for name in mistakes]
+    try:
+        with np.errstate(all="ignore"):
+            naive = plant_mha.given(p, naively, "f32")
+    except ValueError:
+        return False
     return np.isfinite(naive).all() or bool({"masked-rows-nan", "mask-added-after-softmax"} & set(mistakes))
 
 
@@ -285,11 +291,21 @@ def distance(p, mistakes, got, dtype):
         return plant_mha.bound.bounds(planted, got, 2 * plant_mha.wanted(p, mistakes, dtype)[1])
 
 
+def within_rounding(p, names, got, dtype):
+    """With a low precision among them: is got as near to the other mistake alone as that rounding takes it?"""
+    other = [name for name in names if EVERY[name][0] != "precision"]
+    with np.errstate(all="ignore"):
+        alone, rounded = plant_mha.given(p, other, dtype), plant_mha.given(p, names, dtype)
+        return bool(np.nanmax(abs(got - alone)) <= 4 * np.nanmax(abs(rounded - alone)))
+
+
 def explains(p, ids, got, dtype):
     """Does a program with these mistakes give got? None where it is not ours to say. Four bounds: another may draw the line elsewhere."""
     kinds = {EVERY[names[0]][0] for names in sets_of_variants(ids)} | {EVERY[names[-1]][0] for names in sets_of_variants(ids)}
     if kinds == {"softmax", "empty"}:
         return None  # what sees nothing: a row, or a group of that softmax?
+    if len(ids) == 2 and "precision" in kinds:
+        return any(within_rounding(p, names, got, dtype) for names in sets_of_variants(ids))
     tried = [names for names in sets_of_variants(ids) if all(applicable(p, name) for name in names)]
     return any(distance(p, names, got, dtype) <= 4 for names in tried) if tried else None
 
