@@ -63,8 +63,9 @@ class Head {
         return this[key];
     }
 
+    // Nothing is computed of what another program saved: its positions and its scale are not known.
     get computes() {
-        return this.model.has('q') && this.model.has('k');
+        return this.model.known && this.model.has('q') && this.model.has('k');
     }
 
     // Stage `name` as the file has it, or null.
@@ -218,6 +219,9 @@ class Head {
         const stored = this.stored('output');
         if (stored) {
             return stored[i * this.dv + c];
+        }
+        if (!this.model.known) {
+            return undefined;
         }
         let sum = 0;
         for (let j = 0; j < this.Lk; j++) {

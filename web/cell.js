@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arithmetic of one cell: where its number comes from, why it is hidden, where it goes.
 // An explanation is {symbol, place, value, blocks, goes}. A block is one of
-//   {line}                        a sentence or an equation
+//   {line, answer, note}          a sentence or an equation; answer: its end is the answer; note: it gives the answer away
 //   {terms: {head, rows, sum}}    rows of numbers, the last of each is what is summed; sum may be null
 //   {why: [sentences]}            reasons for being hidden
 // and goes is a list of {text, stage, panel, i, j, head}, a place to go to.
@@ -41,12 +41,13 @@ function productTerms(symbols, count, left, right, bias = null) {
 }
 
 // Where the kernel's number differs from the sum done here in the digits that are shown.
-function kernelNote(shown, again, matrix) {
+function kernelNote(shown, again, matrix, known) {
     if (Object.is(numberText(shown), numberText(again)) || !Number.isFinite(shown) || !Number.isFinite(again)) {
         return [];
     }
-    return [{line: `${say('kernel_says', {dtype: DTYPE_WORDS[matrix.dtype] || 'f32', value: exactText(shown, matrix.dtype)})}; ` +
-                   say('again_here', {value: numberText(again)})}];
+    const value = exactText(shown, matrix.dtype);
+    return [{line: `${known ? say('kernel_says', {dtype: DTYPE_WORDS[matrix.dtype] || 'f32', value}) : say('file_says', {value})}; ` +
+                   say('again_here', {value: numberText(again)}), note: true}];
 }
 
 const explainers = {
@@ -57,19 +58,22 @@ const explainers = {
         return [{line: `scores[${i},${j}] = Σ_c Q[${i},c] · K[${j},c]`},
                 productTerms([`Q[${i},c]`, `K[${j},c]`], model.d, (c) => head.q[i * model.d + c], (c) => head.k[j * model.d + c])];
     },
-    scaled({head, i, j, value}) {
-        const score = head.value('scores', i, j);
+    scaled({model, head, i, j, value}) {
+        const score = model.known ? head.value('scores', i, j) : undefined;
         const numbers = `${numberText(score)} × ${numberText(head.scale)} = ${numberText(value)}`;
         return score === undefined ? [{line: say('from_file')}] :
             [{line: `scaled[${i},${j}] = scores[${i},${j}] × scale = ${numbers}`, answer: true}];
     },
-    capped({head, i, j, value}) {
+    capped({model, head, i, j, value}) {
+        if (!model.known) {
+            return [{line: say('from_file')}];
+        }
         const cap = numberText(head.softcap), x = head.value('scaled', i, j);
         return [{line: `capped[${i},${j}] = cap · tanh(scaled / cap) = ${cap} · tanh(${numberText(x)} / ${cap}) = ${numberText(value)}`,
             answer: true}];
     },
-    masked({head, i, j, value, before}) {
-        const source = before && head.value(before, i, j);
+    masked({model, head, i, j, value, before}) {
+        const source = model.known && before ? head.value(before, i, j) : null;
         if (head.isHidden(i, j)) {
             return [{why: whyHidden(head, i, j)}, {line: `masked[${i},${j}] = -∞, ${say('hidden_weight')}`}];
         }
@@ -129,10 +133,11 @@ function explainWeight({model, head, i, j, value}) {
         {terms: {head: [say('key'), 'masked', '- max', 'e^(…)'], rows, sum: row.sum, here: placeText(names, j)}},
     ];
     if (head.dropout > 0) {
-        blocks.push({line: value === 0 ? say('dropped', {value: numberText(share)}) :
-            say('scaled_up', {value: numberText(share), p: head.dropout})});
+        const word = value === 0 ? say('dropped', {value: numberText(share)}) :
+            say('scaled_up', {value: numberText(share), p: head.dropout});
+        return blocks.concat({line: word, note: true});
     }
-    return blocks;
+    return blocks.concat(kernelNote(value, share, {dtype: dtypeOf(model, 'weights')}, model.known));
 }
 
 function topTerms(head, i) {
@@ -242,8 +247,9 @@ function explainCell(model, stages, view, at) {
     }
     const terms = blocks.find((block) => block.terms && block.terms.sum !== null);
     const sums = !combinedHeads && ['scores', 'output', 'result', 'all_q', 'all_k', 'all_v'].includes(panel) && terms;
-    return {symbol: at.symbol, matrix, i, j, value, blocks: sums ? blocks.concat(kernelNote(value, terms.terms.sum, matrix)) : blocks,
-            goes: goesTo(model, stages, view, panel, i, j), head: combinedHeads || !stage.perHead ? null : view.head};
+    const notes = sums ? kernelNote(value, terms.terms.sum, matrix, model.known) : [];
+    return {symbol: at.symbol, matrix, i, j, value, blocks: blocks.concat(notes), goes: goesTo(model, stages, view, panel, i, j),
+            head: combinedHeads || !stage.perHead ? null : view.head};
 }
 
 function explainJoined(model, stages, stage, view, panel, i, j) {

@@ -18,7 +18,7 @@ function cellView(told, round, covered, on) {
         el('p.cell-place', {}, cellTitle(told)));
     const why = told.blocks.find((block) => block.why);
     box.append(el('h3', {}, say(why && !covered ? 'why_hidden' : 'from')));
-    const shown = covered && why ? [] : told.blocks;
+    const shown = covered ? told.blocks.filter((block) => !why && !block.note) : told.blocks;
     shown.forEach((block) => box.append(blockView(block, covered, told)));
     if (covered) {
         box.append(quiz(on));

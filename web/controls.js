@@ -14,7 +14,9 @@ function pressButton(text, pressed, act, more = {}) {
 function controls(stage, view) {
     const bar = el('div.controls'), model = app.model;
     if (model.B > 1) {
-        bar.append(group(model.layered ? 'layer' : 'batch', numberSelect('batch', model.B, view.batch, (b) => { app.view.batch = b; })));
+        const names = model.labels.layer || null;
+        const select = numberSelect('batch', model.B, view.batch, (b) => { app.view.batch = b; }, names);
+        bar.append(group(model.layered ? 'layer' : 'batch', select));
     }
     if (stage.perHead && model.H > 1) {
         bar.append(headControls(stage, view));
@@ -45,9 +47,9 @@ function saveButtons() {
         pressButton(kind.toUpperCase(), null, () => save(kind), {id: `save-${kind}`, title: say(`save_${kind}`)}))));
 }
 
-function numberSelect(id, count, at, set) {
+function numberSelect(id, count, at, set, names = null) {
     const select = el('select', {id}, ...Array.from({length: count}, (_, n) =>
-        el('option', {value: String(n), selected: n === at ? '' : null}, String(n))));
+        el('option', {value: String(n), selected: n === at ? '' : null}, nameOf(names, n))));
     select.addEventListener('change', () => { set(Number(select.value)); render(); });
     return select;
 }

@@ -89,6 +89,7 @@ class Model {
         this.kind = info.kind;
         this.arrays = arrays;
         this.options = info.options || {};
+        this.known = Boolean(info.options);
         this.labels = info.labels || {};
         const s = info.shape || {};
         Object.assign(this, {H: s.H || 1, Hkv: s.Hkv || s.H || 1, Lq: s.Lq || 0, Lk: s.Lk || 0, d: s.d_k || 0, dv: s.d_v || 0});

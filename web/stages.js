@@ -154,12 +154,15 @@ function cellStage(model, id, before, formula, about, op, more = () => []) {
 
 function scaledStage(model, before) {
     const scale = model.head(0, 0).scale, given = model.options.scale_given;
+    if (!model.known) {
+        return cellStage(model, 'scaled', before, 'scaled = scores × scale', () => say('a_scaled_given'), '× scale =');
+    }
     const formula = `scaled = scores${model.d && !given ? ' / √d_k = scores' : ''} × ${numberText(scale)}`;
     return cellStage(model, 'scaled', before, formula, () => say(given ? 'a_scaled_given' : 'a_scaled'), `× ${numberText(scale)} =`);
 }
 
 function cappedStage(model, before) {
-    const cap = numberText(model.options.softcap);
+    const cap = model.known ? numberText(model.options.softcap) : 'cap';
     return cellStage(model, 'capped', before, `capped = ${cap} tanh(scaled / ${cap})`, () => say('a_capped', {cap}), '→');
 }
 
@@ -188,12 +191,14 @@ function weightsStage(model, before) {
     return cellStage(model, 'weights', before, `weights = ${dropout ? `dropout(${softmax})` : softmax}`, about, '→');
 }
 
+const stagesHave = (model, id) => attentionStages(model).some((stage) => stage.id === id);
+
 function outputStage(model) {
     return {id: 'output', formula: 'output = weights V', perHead: true, about: () => say('a_output'),
             shape: () => `${productShape(model.Lq, model.Lk, model.dv)}   ${times(model)}`,
             panels: (view) => {
                 const single = {...view, mode: 'one'};
-                const given = model.has('v');
+                const given = model.has('v') && stagesHave(model, 'weights');
                 const operands = given ? [operand(model, single, 'weights'), {op: '×'}, operand(model, single, 'v'), {op: '='}] : [];
                 return operands.concat(resultOf(model, single, 'output'));
             }};
@@ -301,7 +306,7 @@ function buildStages(model) {
     const mha = model.kind === 'mha', all = model.has('q') && model.has('k') && model.has('v');
     const stages = mha ? [...['q', 'k', 'v'].map((name) => projectStage(model, name)), splitStage(model)] : all ? [inputsStage(model)] : [];
     stages.push(...attentionStages(model));
-    if (model.has('output') || all) {
+    if (model.has('output') || (all && model.known)) {
         stages.push(outputStage(model));
     }
     if (mha) {

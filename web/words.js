@@ -166,6 +166,7 @@ const WORDS = {
     sum: ['sum', '합'],
     bias_term: ['bias', '편향'],
     kernel_says: ['as the kernel computed it in {dtype}: {value}', '커널이 {dtype}로 계산한 값: {value}'],
+    file_says: ['in the file: {value}', '파일의 값: {value}'],
     again_here: ['summed here in double precision: {value}', '이 페이지에서 배정밀도로 더한 값: {value}'],
     show_all: ['Show all {n}', '{n}개 모두 보기'],
     largest_first: ['Largest first', '큰 것부터'],
