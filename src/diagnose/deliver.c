@@ -120,10 +120,11 @@ static void deliver_row(evaluator *e, int64_t b, int64_t h, int64_t i)
 {
     const problem *p = e->p;
     const int64_t H = p->H, L = p->Lq;
-    if (e->v.output == OUTPUT_BLHD || e->v.in.layout == LAYOUT_MEMORY_AND_OUT) {
-        const int64_t place = p->blhd ? i * H + h : h * L + i; /* in the memory of an item */
-        h = p->blhd ? place / L : place % H;
-        i = p->blhd ? place % L : place / H;
+    const bool blhd = e->v.in.layout == LAYOUT_BLHD_OUT || (e->v.output && !p->blhd); /* (L,H) memory under the shape (H,L) */
+    if (blhd || e->v.output || e->v.in.layout == LAYOUT_STRIDES_OUT) {
+        const int64_t place = blhd ? h * L + i : i * H + h;
+        h = blhd ? place % H : place / L;
+        i = blhd ? place / H : place % L;
     }
     if (e->v.in.layout == LAYOUT_AXES)
         evaluator_row(e, b, i, h);

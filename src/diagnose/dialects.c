@@ -63,7 +63,8 @@ variation dialect_variation(enum dialect d, const problem *p)
     variation v = rules[d];
     const bool true_hides = d == DIALECT_TORCH_MHA, said_to = p->o.flags & ATTN_MASK_DROP,
                offset = (p->o.flags & ATTN_OFFSET) || p->o.offsets;
-    if (p->facts & FACT_MASK && true_hides != said_to)
+    const bool takes_bool = d != DIALECT_FLASH2 && d != DIALECT_FLASH3 && d != DIALECT_GGML;
+    if (takes_bool && p->facts & FACT_MASK && true_hides != said_to)
         v.mask = MASK_FLIPPED;
     if (v.mask == MASK_TIMES_INFINITY && !(p->facts & FACT_CAUSAL && p->facts & FACT_MASK))
         v.mask = MASK_RIGHT;

@@ -105,6 +105,7 @@ void linear_row(evaluator *e, double *y, double *dy, const double *x, const doub
                 int64_t n);
 /* Rounded to the precision of the variation: what is stored, each sum as it grows, each product before it is added. */
 double keep(const evaluator *e, double x);
+double keep_input(const evaluator *e, double x); /* q, k, v themselves */
 double keep_sum(const evaluator *e, double x);
 double keep_product(const evaluator *e, double x);
 double round_to(attn_dtype t, double x);

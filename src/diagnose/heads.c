@@ -43,7 +43,9 @@ double round_to(attn_dtype t, double x)
     }
 }
 
-double keep(const evaluator *e, double x)
+double keep(const evaluator *e, double x) { return e->v.in.full & FULL_INSIDE ? x : keep_input(e, x); }
+
+double keep_input(const evaluator *e, double x)
 {
     switch (e->v.in.precision) {
     case PRECISION_F16:
@@ -106,14 +108,16 @@ void linear_row(evaluator *e, double *y, double *dy, const double *x, const doub
 
 /* ---------------------------------------------------------------- layout ---- */
 
-/* The row (head, i) of (H,L) that is found where (head, i) would be, had the memory the other order: (L,H) for (H,L), or the other way
-   round for input that is (L,H). */
-static int64_t misread_row(const problem *p, int64_t H, int64_t L, int64_t head, int64_t i)
+static bool reads_blhd(const evaluator *e)
 {
-    if (!p->blhd)
-        return i * H + head;
+    return e->v.in.layout == LAYOUT_BLHD || e->v.in.layout == LAYOUT_BLHD_OUT || e->v.in.layout == LAYOUT_BLHD_V;
+}
+
+/* The row of [H][L] that is found where (head, i) would be: (H,L) read as (L,H), or (L,H) read as (H,L). */
+static int64_t misread_row(const evaluator *e, int64_t H, int64_t L, int64_t head, int64_t i)
+{
     const int64_t n = head * L + i;
-    return (n % H) * L + n / H;
+    return reads_blhd(e) ? i * H + head : (n % H) * L + n / H;
 }
 
 /* The rows of [B,H,L,d] in another order: as if the memory had the other one, or [B,L,H,d]. */
@@ -126,7 +130,7 @@ static void move_rows(evaluator *e, double *x, int64_t H, int64_t L, int64_t d)
         for (int64_t h = 0; h < H; h++)
             for (int64_t i = 0; i < L; i++) {
                 const int64_t to = e->v.in.layout == LAYOUT_AXES ? i * H + h : h * L + i;
-                const int64_t at = e->v.in.layout == LAYOUT_AXES ? h * L + i : misread_row(p, H, L, h, i);
+                const int64_t at = e->v.in.layout == LAYOUT_AXES ? h * L + i : misread_row(e, H, L, h, i);
                 memcpy(x + (b * H * L + to) * d, from + (b * H * L + at) * d, (size_t)d * sizeof *x);
             }
 }
@@ -134,7 +138,7 @@ static void move_rows(evaluator *e, double *x, int64_t H, int64_t L, int64_t d)
 static void arrange(evaluator *e)
 {
     const problem *p = e->p;
-    const bool only_v = e->v.in.layout == LAYOUT_V_MEMORY;
+    const bool only_v = e->v.in.layout == LAYOUT_BLHD_V || e->v.in.layout == LAYOUT_STRIDES_V;
     for (int errors = 0; errors < (p->mha ? 2 : 1); errors++) {
         if (!only_v) {
             move_rows(e, e->own[3 * errors], p->H, p->Lq, p->d);
@@ -193,8 +197,8 @@ static void project(evaluator *e, int which, double *to, double *error, int64_t 
 static void round_all(const evaluator *e, double *x, int64_t n, double factor)
 {
     for (int64_t i = 0; i < n; i++) {
-        x[i] = keep(e, x[i]);
-        x[i] = factor == 1 ? x[i] : keep(e, x[i] * factor);
+        x[i] = keep_input(e, x[i]);
+        x[i] = factor == 1 ? x[i] : keep_input(e, x[i] * factor);
     }
 }
 
@@ -231,8 +235,8 @@ void heads_make(evaluator *e)
                                                     : e->v.in.steps & STEPS_SCALE_Q   ? scale
                                                                                       : 1;
         const double in_k = e->v.in.steps & STEPS_SPLIT_SCALE ? sqrt(scale) : 1;
-        round_all(e, e->q, p->B * p->H * p->Lq * p->d, keep(e, in_q));
-        round_all(e, e->k, p->B * p->Hkv * p->Lk * p->d, keep(e, in_k));
+        round_all(e, e->q, p->B * p->H * p->Lq * p->d, keep_input(e, in_q));
+        round_all(e, e->k, p->B * p->Hkv * p->Lk * p->d, keep_input(e, in_k));
         round_all(e, e->v_, p->B * p->Hkv * p->Lk * p->d_v, 1);
     }
 }

@@ -3,6 +3,7 @@
 
 /* The mistakes of attention. The order is that in which equals are named. */
 const mistake mistake_table[] = {
+    {"hidden-keys-multiplied", FACT_HIDES, {.gone = GONE_COMPUTED}},
     /* scores */
     {"k-not-transposed", FACT_D_IS_LK, {.keys = KEYS_NOT_TRANSPOSED}},
     {"qk-swapped", FACT_SQUARE, {.keys = KEYS_SWAPPED}},
@@ -16,6 +17,9 @@ const mistake mistake_table[] = {
     {"scale-multiplied", 0, {.scale = SCALE_MULTIPLIED}},
     {"scale-multiplied", FACT_SCALE, {.scale = SCALE_INVERSE}},
     {"scale-twice", 0, {.scale = SCALE_TWICE}},
+    {"scale-padded", 0, {.scale = SCALE_PADDED_8}},
+    {"scale-padded", 0, {.scale = SCALE_PADDED_32}},
+    {"scale-padded", 0, {.scale = SCALE_PADDED_POWER}},
     {"scale-ignored", FACT_SCALE, {.scale = SCALE_DEFAULT}},
     /* softmax */
     {"softmax-over-columns", 0, {.softmax = SOFTMAX_COLUMNS}},
@@ -25,6 +29,8 @@ const mistake mistake_table[] = {
     {"softmax-over-heads", FACT_HEADS | FACT_HIDES, {.softmax = SOFTMAX_HEADS, .empty = EMPTY_NAN}},
     {"no-softmax", 0, {.softmax = SOFTMAX_NONE}},
     {"no-softmax", FACT_HIDES, {.softmax = SOFTMAX_NONE_INF}},
+    {"max-not-subtracted", 0, {.max = MAX_NOT_TAKEN}},
+    {"max-not-subtracted", 0, {.max = MAX_NOT_TAKEN_F16}},
     /* mask */
     {"mask-ignored", FACT_MASK_OR_ADDED, {.mask = MASK_IGNORED, .added = ADDED_IGNORED}},
     {"mask-ignored", FACT_BOTH, {.mask = MASK_IGNORED}},
@@ -57,7 +63,6 @@ const mistake mistake_table[] = {
     {"mask-on-queries", FACT_KV_LEN, {.kv_len = LENGTH_ON_QUERIES}},
     {"mask-on-queries", FACT_KEY_MASK, {.mask = MASK_ON_QUERIES}},
     {"mask-on-queries", FACT_KEY_MASK | FACT_KV_LEN, {.mask = MASK_ON_QUERIES, .kv_len = LENGTH_ON_QUERIES}},
-    {"hidden-keys-multiplied", FACT_HIDES, {.gone = GONE_COMPUTED}},
     {"length-ignored", FACT_KV_LEN, {.kv_len = LENGTH_IGNORED}},
     {"length-ignored", FACT_KV_LEN | FACT_POSITION, {.kv_len = LENGTH_IGNORED_ALIGNED}},
     {"q-length-ignored", FACT_Q_LEN, {.q_len_ignored = 1}},
@@ -95,6 +100,7 @@ const mistake mistake_table[] = {
     {"alibi-wrong-heads", FACT_ALIBI, {.alibi = ALIBI_FROM_ZERO}},
     {"alibi-wrong-heads", FACT_SLOPES, {.alibi = ALIBI_DEFAULT}},
     {"alibi-sign-flipped", FACT_ALIBI, {.alibi = ALIBI_SIGN}},
+    {"alibi-by-columns", FACT_ALIBI, {.alibi = ALIBI_COLUMNS}},
     {"alibi-ignored", FACT_ALIBI, {.alibi = ALIBI_NONE}},
     /* rows that see nothing, dropout */
     {"masked-rows-nan", FACT_HIDES, {.empty = EMPTY_NAN}},
@@ -106,9 +112,12 @@ const mistake mistake_table[] = {
     {"dropout-not-scaled", FACT_DROPOUT, {.kept = KEPT_NOT_SCALED}},
     {"dropout-not-scaled", FACT_SEEN_WEIGHTS, {.keep = KEEP_SEEN, .kept = KEPT_NOT_SCALED}},
     /* memory */
-    {"layout-blhd", FACT_LAYOUT, {.in = {.layout = LAYOUT_MEMORY}}},
-    {"layout-blhd", FACT_LAYOUT, {.in = {.layout = LAYOUT_MEMORY_AND_OUT}}},
-    {"layout-blhd", FACT_LAYOUT, {.in = {.layout = LAYOUT_V_MEMORY}}},
+    {"layout-blhd", FACT_LAYOUT, {.in = {.layout = LAYOUT_BLHD}}},
+    {"layout-blhd", FACT_LAYOUT, {.in = {.layout = LAYOUT_BLHD_OUT}}},
+    {"layout-blhd", FACT_LAYOUT, {.in = {.layout = LAYOUT_BLHD_V}}},
+    {"layout-blhd", FACT_LAYOUT | FACT_SDPA, {.in = {.layout = LAYOUT_STRIDES}}},
+    {"layout-blhd", FACT_LAYOUT | FACT_SDPA, {.in = {.layout = LAYOUT_STRIDES_OUT}}},
+    {"layout-blhd", FACT_LAYOUT | FACT_SDPA, {.in = {.layout = LAYOUT_STRIDES_V}}},
     {"layout-blhd", FACT_LAYOUT, {.in = {.layout = LAYOUT_AXES}}},
     {ID_NOT_TRANSPOSED, FACT_LAYOUT, {.output = OUTPUT_BLHD}},
     /* projections and heads of mha */
@@ -144,6 +153,7 @@ const mistake mistake_table[] = {
     {"computed-f16", 0, {.in = {.precision = PRECISION_F16, .steps = STEPS_SPLIT_SCALE}}},
     {"computed-f16", 0, {.in = {.precision = PRECISION_F16, .steps = STEPS_SCORES, .full = FULL_WEIGHTS}}},
     {"computed-f16", FACT_CAP | FACT_HIDES, {.in = {.precision = PRECISION_F16, .steps = STEPS_SCORES, .full = FULL_MASKED}}},
+    {"computed-f16", 0, {.in = {.precision = PRECISION_F16, .steps = STEPS_SCALE_Q, .full = FULL_INSIDE}}},
     {"computed-f16", FACT_MHA, {.in = {.precision = PRECISION_F16, .steps = STEPS_SCORES, .full = FULL_OUTSIDE}}},
     {"computed-bf16", 0, {.in = {.precision = PRECISION_BF16}}},
     {"computed-bf16", 0, {.in = {.precision = PRECISION_BF16, .steps = STEPS_SCORES}}},
@@ -152,6 +162,7 @@ const mistake mistake_table[] = {
     {"computed-bf16", 0, {.in = {.precision = PRECISION_BF16, .steps = STEPS_SPLIT_SCALE}}},
     {"computed-bf16", 0, {.in = {.precision = PRECISION_BF16, .steps = STEPS_SCORES, .full = FULL_WEIGHTS}}},
     {"computed-bf16", FACT_CAP | FACT_HIDES, {.in = {.precision = PRECISION_BF16, .steps = STEPS_SCORES, .full = FULL_MASKED}}},
+    {"computed-bf16", 0, {.in = {.precision = PRECISION_BF16, .steps = STEPS_SCALE_Q, .full = FULL_INSIDE}}},
     {"computed-bf16", FACT_MHA, {.in = {.precision = PRECISION_BF16, .steps = STEPS_SCORES, .full = FULL_OUTSIDE}}},
     {"computed-f32", 0, {.stored = STORED_F32}},
     {"output-rounded", 0, {.stored = STORED_DECIMALS}},

@@ -168,6 +168,12 @@ static double scale_of(const evaluator *e)
         return right * right;
     case SCALE_DEFAULT:
         return standard;
+    case SCALE_PADDED_8:
+        return 1 / sqrt(8 * ceil(d / 8));
+    case SCALE_PADDED_32:
+        return 1 / sqrt(32 * ceil(d / 32));
+    case SCALE_PADDED_POWER:
+        return 1 / sqrt(exp2(ceil(log2(d))));
     case SCALE_SPLIT:
         return right < 0 ? (double)NAN : right;
     default:
@@ -256,6 +262,8 @@ static double alibi_of(const evaluator *e, const row_place *w, int64_t j)
 {
     if (!has_alibi(e) || e->v.alibi == ALIBI_TIMES_BIAS)
         return 0;
+    if (e->v.alibi == ALIBI_COLUMNS)
+        return slope_of(e, w) * (double)(j - w->keys + 1);
     const double bias = -slope_of(e, w) * fabs((double)(w->pos - j));
     return e->v.alibi == ALIBI_SIGN ? -bias : bias;
 }

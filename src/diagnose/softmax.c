@@ -15,6 +15,13 @@ static double power_steps(const evaluator *e) { return (e->a.exp + 2 * e->a.u) *
 /* max(a, b), NaN if either is */
 static double greater(double a, double b) { return isnan(a) || a > b ? a : b; }
 
+/* e^x; where the maximum is not taken off, as f32 or f16 has it. */
+static double power(const evaluator *e, double x)
+{
+    const double most = e->v.max == MAX_NOT_TAKEN ? 0x1.62e42fp6 : 11.09, least = e->v.max == MAX_NOT_TAKEN ? -103.98 : -17.33;
+    return !e->v.max || (x <= most && x >= least) ? exp(x) : x > most ? (double)INFINITY : x < least ? 0 : x;
+}
+
 /* The bound of the relative error of e^(masked[j] - top), as a logarithm. */
 static double exponent_of(const evaluator *e, int64_t j, double top)
 {
@@ -110,15 +117,15 @@ static denominator denominator_of_row(const evaluator *e, const row_place *w)
     }
     const double most = e->v.sink == SINK_OVERFLOWS_F32 ? 0x1.62e42fp6 : 0x1.62e42fefa39efp9, above = sink - d.top;
     const bool overflows = (e->v.sink == SINK_OVERFLOWS_F32 || e->v.sink == SINK_OVERFLOWS_F64) && above > most;
-    d.top = d.count > 0 ? greater(d.top, sink) : sink;
+    d.top = e->v.max ? 0 : d.count > 0 ? greater(d.top, sink) : sink;
     if (has_sink(e)) {
-        d.sum = exp(sink - d.top);
+        d.sum = power(e, sink - d.top);
         d.grown = exp(sink - d.top + a->u * (2 * fabs(sink) + 4 * (d.top - sink)) + power_steps(e));
     }
     for (int64_t j = 0; j < e->Lk; j++)
         if (r->fate[j] != FATE_GONE) {
             const double x = r->masked[j] - d.top;
-            d.sum = round ? keep_sum(e, d.sum + keep(e, exp(keep(e, x)))) : d.sum + exp(x);
+            d.sum = round ? keep_sum(e, d.sum + keep(e, exp(keep(e, x)))) : d.sum + power(e, x);
             d.grown += exp(x + exponent_of(e, j, d.top));
         }
     d.sum = overflows ? (double)INFINITY : round ? keep(e, d.sum) : d.sum;
@@ -155,7 +162,7 @@ static void weigh(evaluator *e, const row_place *w, int64_t j, denominator d)
         return;
     const double x = r->masked[j] - d.top;
     const bool round = e->v.in.precision && e->v.in.steps & STEPS_SOFTMAX;
-    r->weights[j] = (round ? keep(e, exp(keep(e, x))) : exp(x)) / d.sum;
+    r->weights[j] = (round ? keep(e, exp(keep(e, x))) : power(e, x)) / d.sum;
     r->weights[j] = e->v.in.full & FULL_WEIGHTS ? r->weights[j] : keep(e, r->weights[j]);
     if (isfinite(x) && isfinite(d.sum)) {
         const double S = fmax(0, log(d.grown / d.sum)) + (d.count + rescales(e) + 4) * a->u, ln = x - log(d.sum);

@@ -11,10 +11,13 @@
 /* What q, k and v are made of. */
 enum layout_choice {
     LAYOUT_RIGHT,
-    LAYOUT_MEMORY,         /* the memory of (..,H,L,d) read as (..,L,H,d), or the other way round */
-    LAYOUT_MEMORY_AND_OUT, /* and the output delivered in that order too */
-    LAYOUT_V_MEMORY,       /* the memory of v alone */
-    LAYOUT_AXES            /* heads taken for positions and positions for heads */
+    LAYOUT_BLHD,     /* the memory of (..,H,L,d) read as (..,L,H,d) */
+    LAYOUT_BLHD_OUT, /* and the output delivered in that order too */
+    LAYOUT_BLHD_V,   /* the memory of v alone */
+    LAYOUT_STRIDES,  /* the memory of (..,L,H,d) read as (..,H,L,d), as if a transposed view were packed; and so on */
+    LAYOUT_STRIDES_OUT,
+    LAYOUT_STRIDES_V,
+    LAYOUT_AXES /* heads taken for positions and positions for heads */
 };
 enum precision_choice { PRECISION_RIGHT, PRECISION_F16, PRECISION_BF16, PRECISION_F16_SUMS };
 /* Where a computation in 16 bits rounds besides q, k, v, scaled, weights and output. */
@@ -31,8 +34,9 @@ enum rounding_steps {
 enum full_steps {
     FULL_NOWHERE,
     FULL_WEIGHTS = 1,
-    FULL_MASKED = 2, /* from the mask to the softmax */
-    FULL_OUTSIDE = 4 /* mha: the projections */
+    FULL_MASKED = 2,  /* from the mask to the softmax */
+    FULL_OUTSIDE = 4, /* mha: the projections */
+    FULL_INSIDE = 8   /* all but q, k and v */
 };
 enum split_choice { SPLIT_RIGHT, SPLIT_RESHAPE };
 enum order_choice { ORDER_RIGHT, ORDER_QK, ORDER_QV, ORDER_KV, ORDER_ROTATED, ORDER_ROTATED_BACK };
@@ -66,6 +70,9 @@ enum scale_choice {
     SCALE_INVERSE,
     SCALE_TWICE,
     SCALE_DEFAULT,
+    SCALE_PADDED_8, /* d rounded up to a multiple of 8, of 32, to a power of two */
+    SCALE_PADDED_32,
+    SCALE_PADDED_POWER,
     SCALE_SPLIT /* sqrt(scale) on q and k: a negative one is NaN */
 };
 enum cap_choice { CAP_RIGHT, CAP_NONE, CAP_AFTER_ALL, CAP_AFTER_MASK };
@@ -79,6 +86,7 @@ enum alibi_choice {
     ALIBI_KV_COUNT,   /* 2^(-8(h+1)/Hkv) */
     ALIBI_FROM_ZERO,  /* 2^(-8h/H) */
     ALIBI_DEFAULT,    /* the slopes given are ignored */
+    ALIBI_COLUMNS,    /* slope * j: by the key alone */
     ALIBI_TIMES_BIAS  /* slope * bias instead of slope * distance: ggml */
 };
 enum mask_choice { MASK_RIGHT, MASK_IGNORED, MASK_FLIPPED, MASK_ON_QUERIES, MASK_TIMES_INFINITY }; /* the bool mask */
@@ -107,6 +115,7 @@ enum causal_choice { CAUSAL_RIGHT, CAUSAL_IGNORED, CAUSAL_ONE_MORE, CAUSAL_STRIC
 enum window_choice { WINDOW_RIGHT, WINDOW_LESS, WINDOW_MORE, WINDOW_NONE };
 enum softmax_choice { SOFTMAX_RIGHT, SOFTMAX_COLUMNS, SOFTMAX_ALL, SOFTMAX_HEADS, SOFTMAX_NONE, SOFTMAX_NONE_INF };
 enum sink_choice { SINK_RIGHT, SINK_IGNORED, SINK_ZERO, SINK_OVERFLOWS_F32, SINK_OVERFLOWS_F64 };
+enum max_choice { MAX_RIGHT, MAX_NOT_TAKEN, MAX_NOT_TAKEN_F16 }; /* the powers overflow and underflow in f32, in f16 */
 enum empty_choice { EMPTY_RIGHT, EMPTY_NAN, EMPTY_MEAN, EMPTY_MEAN_VALID };
 enum keep_choice { KEEP_RIGHT, KEEP_SEEN }; /* which weights dropout keeps: as the options say, or as the weights given show */
 enum kept_choice { KEPT_RIGHT, KEPT_NOT_SCALED };
@@ -123,7 +132,7 @@ typedef struct variation {
     uint8_t kv_len, q_len_ignored;
     uint8_t align, align_scope; /* align_scope: the causal order alone, not window and ALiBi */
     uint8_t causal, window_left, window_right;
-    uint8_t softmax, sink, empty, lse;
+    uint8_t softmax, max, sink, empty, lse;
     uint8_t keep, kept, no_dropout;
     uint8_t stored;
     uint8_t output;                   /* attention alone */
