@@ -132,7 +132,8 @@ class Keyboard(PageTest):
     def test_everything_can_be_reached_and_has_a_name(self):
         page.open(joined, "stage=weights&mode=all")
         nameless = page.js("""const all = [...document.querySelectorAll('button, select, input, [tabindex="0"]')];
-            return all.filter((one) => !one.hidden && !(one.textContent.trim() || one.getAttribute('aria-label') || one.labels?.length)).map((one) => one.outerHTML)""")
+            return all.filter((one) => !one.hidden && !one.textContent.trim() && !one.getAttribute('aria-label') && !one.labels?.length)
+                .map((one) => one.outerHTML)""")
         self.assertEqual(nameless, [])
         page.open(joined, "stage=weights")
         self.assertRegex(page.js("return document.querySelector('.heat[data-panel=weights]').getAttribute('aria-label')"),
