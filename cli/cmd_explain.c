@@ -38,6 +38,8 @@ static int run_all(const explanation *e, const attn_sdpa_opts *opts)
     int status = stages ? compute_all(e, &r, opts) : results_open(&r, false);
     if (!status && opt_given(o, OPT_HTML))
         status = explain_page_attention(e, &p);
+    if (!status && !stages)
+        status = session_end(e->s, ATTN_OK); /* says what ran */
     if (!status)
         status = results_commit(&r);
     if (!status && opt_given(o, OPT_JSON))

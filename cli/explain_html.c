@@ -80,9 +80,16 @@ void explain_page(const options *o, const char *kind, explain_lang lang, int rou
 
 int explain_page_status(const page *p, attn_status status) { return status == ATTN_OK ? EXIT_DONE : library_trouble(p->sentence); }
 
+static void on_page_progress(void *user, double done) { session_progress(user, done); }
+
 int explain_page_attention(const explanation *e, page *p)
 {
     p->query_names = e->row_names;
     p->key_names = e->key_names;
-    return explain_page_status(p, page_add_attention(p, e->s->ctx, &e->t->q, &e->t->k, &e->t->v, e->opts));
+    p->progress = on_page_progress;
+    p->progress_user = e->s;
+    session_begin(e->s);
+    const attn_status status = page_add_attention(p, e->s->ctx, &e->t->q, &e->t->k, &e->t->v, e->opts);
+    session_progress(e->s, 1);
+    return explain_page_status(p, status);
 }

@@ -67,6 +67,8 @@ typedef struct page {
     int arrays;
     page_weights weights;
     page_rows weight_rows;
+    void (*progress)(void *user, double done); /* NULL, or told the share of the rows that are written, 1 at the end */
+    void *progress_user;
     int64_t top_keys;
     char *note[PAGE_NOTES];
     int notes;

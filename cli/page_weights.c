@@ -52,6 +52,7 @@ static attn_status put_rows(pass *a, void (*put)(pass *, int64_t))
 {
     page *p = a->p;
     const page_shape *s = &p->shape;
+    const int64_t rows = s->layers * s->B * s->H * s->Lq;
     attn_status status = ATTN_OK;
     int64_t n = 0;
     for (int64_t b = 0; b < s->layers * s->B; b++)
@@ -60,8 +61,12 @@ static attn_status put_rows(pass *a, void (*put)(pass *, int64_t))
                 status = p->weight_rows.read(p->weight_rows.user, (const int64_t[]){b, h, i}, a->row, p->sentence, sizeof p->sentence);
                 if (status == ATTN_OK)
                     put(a, n);
+                if (p->progress)
+                    p->progress(p->progress_user, (double)n / (double)rows);
             }
     page_base64_end(a->b);
+    if (p->progress)
+        p->progress(p->progress_user, 1);
     return status == ATTN_OK ? a->b->status : status;
 }
 

@@ -201,6 +201,17 @@ int library_trouble(const char *sentence)
     return trouble("%s", text);
 }
 
+static bool shows_progress(const options *o) { return isatty(STDERR_FILENO) && !opt_given(o, OPT_QUIET); }
+
+void session_progress(session *s, double done)
+{
+    if (done < 1 && shows_progress(s->o))
+        on_progress(s, done);
+    if (done >= 1 && s->shown > 0)
+        fputs("\r\033[K", stderr);
+    s->shown = done < 1 ? s->shown : 0;
+}
+
 int session_open(session *s, const options *o)
 {
     char sentence[512];
@@ -210,7 +221,7 @@ int session_open(session *s, const options *o)
     if (status)
         return status;
     attn_ctx_opts opts = {.struct_size = sizeof opts, .threads = (uint32_t)threads, .isa = o->value[OPT_ISA], .progress_user = s};
-    if (isatty(STDERR_FILENO) && !opt_given(o, OPT_QUIET))
+    if (shows_progress(o))
         opts.progress = on_progress;
     if (attn_ctx_create(&s->ctx, &opts, sentence, sizeof sentence) != ATTN_OK)
         return library_trouble(sentence);
@@ -232,8 +243,7 @@ void session_begin(session *s)
 int session_end(session *s, attn_status status)
 {
     s->seconds = seconds_since(&s->start);
-    if (s->shown > 0)
-        fputs("\r\033[K", stderr);
+    session_progress(s, 1);
     if (status != ATTN_OK)
         return library_trouble(attn_ctx_error(s->ctx));
     if (opt_given(s->o, OPT_VERBOSE)) {

@@ -34,6 +34,8 @@ void session_close(session *s);
    code after the library's sentence. */
 void session_begin(session *s);
 int session_end(session *s, attn_status status);
+/* The bar for work of the command's own, after session_begin; done = 1 removes it. */
+void session_progress(session *s, double done);
 /* The library's sentence in the words of the command line. Returns an exit code. */
 int library_trouble(const char *sentence);
 double seconds_since(const struct timespec *start);
