@@ -13,6 +13,8 @@ valid() {
     valid attn sdpa q.csv k.csv v.csv --causal -o out.npy --weights w.npy --stage masked=m.npy
     valid attn mha ten_words.npy base_weights.npz --heads 8
     valid attn explain sdpa q.csv k.csv v.csv --tokens "one two"
+    valid attn explain sdpa q.csv k.csv v.csv --tokens "one two" --key-tokens "a b"
+    grep -qF '"key_tokens": [' out.json
     valid attn explain mha ten_words.npy base_weights.npz --heads 8
     valid attn explain split arange_4x8.npy --heads 2
     valid attn explain sdpa q.csv k.csv v.csv --causal --cell 0,0,0,1
