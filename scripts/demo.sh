@@ -7,7 +7,7 @@ examples=$(cd "$(dirname "$0")/../examples" && pwd)
 PATH=$build/bin:$PATH
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-cp "$examples"/* "$folder"
+cp -R "$examples"/. "$folder"
 cd "$folder"
 
 if [ -t 1 ] && [ -z "${NO_COLOR:-}" ]; then bold=$(printf '\033[1m') plain=$(printf '\033[0m'); else bold='' plain=''; fi

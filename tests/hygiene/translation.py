@@ -2,9 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: translation.py ORIGINAL.md TRANSLATION.md
 
-The translation must keep step: the same headings by level, the same code blocks, the same number of table rows and list items."""
+The translation must keep step: the same headings by level, the same code blocks, the same number of table rows, list items and folds.
+Commands may ask for the reader's language and give words of it; what a block prints is left to run_document.py, which runs both."""
 import re
 import sys
+
+
+def in_any_language(block):
+    if block[0] == "```text":
+        return "a block of what is printed"
+    text = "\n".join(block)
+    return re.sub(r' --lang ko|"[^"]*"', "", text) if block[0].startswith("```sh") else text
 
 
 def outline(path):
@@ -16,7 +24,7 @@ def outline(path):
                 if block is None:
                     block = [line]
                 else:
-                    parts.append("\n".join(block))
+                    parts.append(in_any_language(block))
                     block = None
             elif block is not None:
                 block.append(line)
@@ -26,6 +34,8 @@ def outline(path):
                 parts.append("| table row")
             elif line.startswith("- "):
                 parts.append("- list item")
+            elif line == "<details>":
+                parts.append("<details>")
     return parts
 
 
