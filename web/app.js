@@ -25,8 +25,8 @@ const revealKey = (i, j) => [app.view.stage, app.view.batch, app.view.head, app.
 
 // Whether the answer of a cell is hidden; coordinates of the matrix as it is drawn.
 function coverOf(item) {
-    if (!app.hide || !item.result) {
-        return null;
+    if (!app.hide || !item.result || ['inputs', 'x'].includes(stageNow().id)) {
+        return null; // what was given is no answer
     }
     return (i, j) => !app.revealed.has(item.matrix.transposed ? revealKey(j, i) : revealKey(i, j));
 }
@@ -129,6 +129,7 @@ function pick(item, i, j) {
     app.picked = {panel: item.matrix.panel, i, j};
     app.maps.forEach((shown) => shown.map.mark(marksFor(shown.item)));
     renderCell();
+    nameCurrent();
     announce(cellWords(item.matrix, ...(isTurned(item) ? [j, i] : [i, j]), coverOf(item)));
     writeHash();
 }
@@ -154,7 +155,7 @@ function renderCell() {
     }
     const symbol = item.symbol.replace(/\^T$/, '');
     const told = explainCell(app.model, app.stages, {...effectiveView()}, {panel: p.panel, i: p.i, j: p.j, matrix, symbol});
-    const covered = app.hide && Boolean(item.result) && !app.revealed.has(revealKey(p.i, p.j));
+    const cover = coverOf({...item, matrix}), covered = Boolean(cover) && cover(p.i, p.j);
     const round = app.file.info.options && app.file.info.options.round;
     box.replaceChildren(title, cellView(told, round, covered,
         {go: goTo, reveal: revealPicked, answer: (text) => answerPicked(text, told.value)}));
@@ -252,8 +253,14 @@ function play() {
     renderBar();
 }
 
+// The matrix that was last picked in, or else the result of the stage.
+function currentShown() {
+    const p = app.picked;
+    return (p && app.maps.find((one) => one.item.matrix.panel === p.panel)) || app.main;
+}
+
 function zoom(by) {
-    const map = app.main && app.main.map;
+    const map = currentShown().map;
     if (map) {
         by ? map.zoom(by) : map.fit();
         const note = byId('block-note');
@@ -380,7 +387,8 @@ function readHash() {
     v.head = within(at.get('head'), app.model.H);
     v.mode = ['all', 'average', 'maximum'].includes(at.get('mode')) ? at.get('mode') : 'one';
     const cell = (at.get('cell') || '').split('.');
-    app.picked = cell.length === 3 ? {panel: cell[0], i: Number(cell[1]), j: Number(cell[2])} : null;
+    const [i, j] = cell.slice(1).map(Number);
+    app.picked = cell.length === 3 && i >= 0 && j >= 0 && Number.isInteger(i + j) ? {panel: cell[0], i, j} : null;
     return at.get('lang');
 }
 
@@ -411,6 +419,10 @@ function wire() {
                 render();
             }
         }, 150);
+    });
+    window.addEventListener('hashchange', () => {
+        setLanguage(readHash() || language);
+        render();
     });
     const dark = window.matchMedia('(prefers-color-scheme: dark)');
     app.dark = dark.matches;

@@ -179,7 +179,7 @@ function explainCombined(model, view, panel, i, j) {
     const text = view.mode === 'average' ? `${numberText(total)} / ${model.H} = ${numberText(total / model.H)}` :
         `max = ${numberText(Math.max(...values))}`;
     return [{line: say('over_heads')}, {terms: {head: ['', symbolOf(panel)], rows, sum: view.mode === 'average' ? total : null}},
-            {line: text, answer: true}, {line: say('warning')}];
+            {line: text, answer: true}];
 }
 
 // ---- where it goes ----

@@ -43,8 +43,15 @@ function zoomButtons() {
 }
 
 function saveButtons() {
-    return el('div.controls.save', {}, group('save', ...['png', 'svg', 'csv', 'json'].map((kind) =>
-        pressButton(kind.toUpperCase(), null, () => save(kind), {id: `save-${kind}`, title: say(`save_${kind}`)}))));
+    const buttons = (...kinds) => kinds.map((kind) =>
+        pressButton(kind.toUpperCase(), null, () => save(kind), {id: `save-${kind}`, title: say(`save_${kind}`)}));
+    return el('div.controls.save', {}, group('save', ...buttons('png', 'svg')),
+              el('div.group', {}, el('span', {id: 'current'}, ''), ...buttons('csv', 'json')));
+}
+
+// Which matrix CSV and JSON are of.
+function nameCurrent() {
+    byId('current').replaceChildren(rich(currentShown().item.symbol));
 }
 
 function numberSelect(id, count, at, set, names = null) {

@@ -48,8 +48,10 @@ function sideBySide(tiles, settings) {
                 cellIn(event.clientX - box.left, box.width, tile.matrix.cols)] : []));
         });
         grid.append(el('div', {role: 'listitem'}, button));
-        jobs.push(() => drawThumbnail(canvas, tile.matrix, size, colouring(tile.matrix, settings.range, settings.dark, settings.byRow),
-            colours));
+        jobs.push(() => {
+            drawThumbnail(canvas, tile.matrix, size, colouring(tile.matrix, settings.range, settings.dark, settings.byRow), colours);
+            canvas.dataset.drawn = 'true';
+        });
     }
     runInFrames(jobs);
     return grid;

@@ -26,6 +26,7 @@ function renderStage() {
         renderPanels(stage, view, body, width);
     }
     body.append(saveButtons(), ...stageNotes(stage));
+    nameCurrent();
 }
 
 function renderPanels(stage, view, body, width) {

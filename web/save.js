@@ -35,15 +35,18 @@ function headWords(view) {
         say('head_n', {h: view.head});
 }
 
-function fileName(kind) {
+// PNG and SVG are of the stage; a matrix that is not its result is named too.
+function fileName(kind, panel) {
     const stage = stageNow(), view = effectiveView();
     const which = view.mode === 'average' || view.mode === 'maximum' ? view.mode : `head${view.head}`;
+    const batch = app.model.B > 1 ? `-${app.model.layered ? 'layer' : 'batch'}${view.batch}` : '';
     const head = stage.perHead && app.model.H > 1 ? `-${which}` : '';
-    return `attn-${stage.id}${app.model.B > 1 ? `-${app.model.layered ? 'layer' : 'batch'}${view.batch}` : ''}${head}.${kind}`;
+    const other = ['csv', 'json'].includes(kind) && panel !== app.main.item.matrix.panel ? `-${panel}` : '';
+    return `attn-${stage.id}${batch}${head}${other}.${kind}`;
 }
 
 async function save(kind) {
-    const {item, map} = app.main, view = effectiveView(), stage = stageNow(), name = fileName(kind);
+    const {item, map} = currentShown(), view = effectiveView(), stage = stageNow(), name = fileName(kind, item.matrix.panel);
     const figure = () => figureOf(stage, view, app.dark);
     const part = exportRows(item.matrix, map ? map.visible().i0 : 0);
     if (kind === 'png') {

@@ -80,6 +80,9 @@ function legend(matrix, range, byRow, dark, hides) {
     if (matrix.hidden && hides) {
         box.append(el('span.legend-hidden', {}, el('span.swatch', {'aria-hidden': 'true'}), say('legend_hidden')));
     }
+    if (hides && app.model.has('top_index')) {
+        box.append(el('span.legend-hidden', {}, el('span.swatch.blank', {'aria-hidden': 'true'}), say('legend_absent')));
+    }
     return box;
 }
 

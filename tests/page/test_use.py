@@ -251,7 +251,14 @@ class Files(PageTest):
             "Q = X W_Q", "K = X W_K", "V = X W_V", "(L, H·d) → (L, H, d) → (H, L, d)", "scores = Q Kᵀ",
             "scaled = scores / √d_k = scores × 0.5", "masked = scaled", "weights = softmax(masked)", "output = weights V",
             "concat = [head_0 | head_1 | … ]", "O = concat W_O"])
-        self.assertEqual(page.stage_now(), "weights")
+        self.assertEqual(page.numbers()["stage"], "weights")
+
+    def test_the_matrix_that_was_clicked_is_saved(self):
+        page.open(joined, "stage=scores")
+        page.click_cell("q", 1, 2)
+        self.assertEqual(page.text("#current"), "Q")
+        path = page.saved("#save-csv", ".csv")
+        self.assertEqual((path.name, np.loadtxt(path, delimiter=",").shape), ("attn-scores-head0-q.csv", (5, 4)))
 
 
 class Views(PageTest):
@@ -260,7 +267,9 @@ class Views(PageTest):
 
     def pixel(self):
         return page.js("""const one = document.querySelector('.heat canvas');
-            return [...one.getContext('2d').getImageData(one.width - 2, 2, 1, 1).data].slice(0, 3)""")
+            const copy = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+            copy.drawImage(one, one.width - 2, 2, 1, 1, 0, 0, 1, 1);
+            return [...copy.getImageData(0, 0, 1, 1).data].slice(0, 3)""")
 
     def test_dark_by_preference_and_by_switch(self):
         page.prefer("light")
