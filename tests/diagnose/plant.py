@@ -80,6 +80,8 @@ def read_inputs(p, m, real):
     q, k, v = (rounded(p[name].astype(real), m) for name in "qkv")
     if m.get("layout-blhd") == "roles":
         q, k, v = q.swapaxes(1, 2), k.swapaxes(1, 2), v.swapaxes(1, 2)
+    elif m.get("layout-blhd") == "strides-of-v":
+        v = not_transposed(v)
     elif "layout-blhd" in m:
         q, k, v = misread(q), misread(k), misread(v)
     k, v = share_heads(k, q.shape[1], m), share_heads(v, q.shape[1], m)
@@ -103,7 +105,7 @@ def scale_of(p, m, q):
     H, d = q.shape[1], q.shape[3]
     right = p.get("scale", 1 / np.sqrt(d))
     wrong = {"no-scale": 1, "scale-d_k": 1 / d, "scale-sqrt-d_model": 1 / np.sqrt(H * d), "scale-multiplied": 1 / right,
-             "scale-twice": right * right}
+             "scale-twice": right * right, "scale-padded": 1 / np.sqrt(max(8, 1 << (d - 1).bit_length()))}
     return next((wrong[name] for name in wrong if name in m), right)
 
 
@@ -128,6 +130,8 @@ def alibi(p, m, distance, heads):
         s = {"": lambda: np.array([2 ** (-8 * (h + 1) / heads) for h in range(heads)]),
              "next-power": lambda: slopes(1 << (heads - 1).bit_length())[:heads],
              "kv-heads": lambda: np.repeat(slopes(kv_heads), heads // kv_heads)}[m["alibi-wrong-heads"]]()
+    if "alibi-by-columns" in m:
+        return s[:heads, None, None] * np.arange(distance.shape[-1])
     bias = -s[:heads, None, None] * abs(distance)
     return -bias if "alibi-sign-flipped" in m else bias
 
@@ -236,13 +240,25 @@ def softmax_sink_late(x, sink):
         return powers / (powers.sum(axis=-1, keepdims=True) + np.exp(sink - top))
 
 
+def softmax_no_max(x):
+    """Powers as they are: they overflow, or all of a row become 0."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        powers = np.exp(x)
+        return powers / powers.sum(axis=-1, keepdims=True)
+
+
 def weigh(p, m, s):
     x, real = s["masked"], s["masked"].dtype
     if "no-softmax" in m:
         s["shares"] = x
         return x
     sink = sinks(p, m, x.shape[1], real)
-    w = softmax_sink_late(x, sink) if "sink-left-out-of-max" in m else softmax(x, softmax_axis(m), sink, "naive" in m.values())
+    if "max-not-subtracted" in m:
+        w = softmax_no_max(x)
+    elif "sink-left-out-of-max" in m:
+        w = softmax_sink_late(x, sink)
+    else:
+        w = softmax(x, softmax_axis(m), sink, "naive" in m.values())
     s["shares"] = w
     if "weights-not-renormalised" in m:
         w = w * s["see"]

@@ -20,11 +20,13 @@ SDPA = {
     "softmax-over-all-cells:naive": ("softmax", []),
     "softmax-over-heads:naive": ("softmax", []),
     "no-softmax": ("softmax", [""]),
+    "max-not-subtracted": ("softmax", ["hot"]),
     "no-scale": ("scale", ["", "causal"]),
     "scale-d_k": ("scale", ["", "mask"]),
     "scale-sqrt-d_model": ("scale", ["", "gqa"]),
     "scale-multiplied": ("scale", [""]),
     "scale-twice": ("scale", ["", "causal"]),
+    "scale-padded": ("scale", ["", "causal"]),
     "mask-ignored": ("mask", ["mask", "bias", "padding"]),
     "mask-flipped": ("mask", ["mask", "padding"]),
     "mask-added-after-softmax": ("mask", ["mask", "bias", "causal"]),
@@ -42,7 +44,7 @@ SDPA = {
     "masked-rows-nan": ("empty", ["mask empty", "causal tall"]),
     "masked-rows-mean": ("empty", ["mask empty", "causal tall"]),
     "causal-other-align": ("causal", ["causal oblong"]),
-    "causal-other-align:everywhere": ("causal", ["causal oblong alibi", "causal oblong window"]),
+    "causal-other-align:everywhere": ("causal", ["causal oblong alibi", "causal oblong window", "oblong alibi", "oblong window"]),
     "causal-off-by-one": ("causal", ["causal", "causal square"]),
     "causal-strict": ("causal", ["causal", "causal square"]),
     "causal-reversed": ("causal", ["causal", "causal square"]),
@@ -64,12 +66,14 @@ SDPA = {
     "alibi-wrong-heads:kv-heads": ("alibi", ["alibi gqa"]),
     "alibi-sign-flipped": ("alibi", ["alibi", "alibi causal"]),
     "alibi-ignored": ("alibi", ["alibi", "alibi causal"]),
+    "alibi-by-columns": ("alibi", ["alibi", "alibi square"]),
     "computed-f16": ("precision", ["large"]),
     "computed-bf16": ("precision", ["large"]),
     "f16-accumulators": ("precision", ["large"]),
     "layout-blhd": ("layout", [""]),
     "layout-blhd:output-too": ("layout", [""]),
     "layout-blhd:roles": ("layout", ["square"]),
+    "layout-blhd:strides-of-v": ("layout", ["", "causal"]),
     "output-not-transposed": ("layout", [""]),
 }
 MHA = {
@@ -110,11 +114,12 @@ def applicable(p, name):
             "length-ignored": "kv_len" in has, "weights-not-renormalised": has & HIDING, "mask-flipped": "mask" in p,
             "mask-added-after-softmax:-1e9": has & HIDING,
             "layout-blhd:roles": q == k and v["H"] == v["Hkv"] and not has & (HIDING | {"bias", "alibi", "sinks"}),
-            "alibi-wrong-heads:kv-heads": "alibi" in p and v["H"] != v["Hkv"], "w_o-missing": "w-square" in has}
+            "alibi-wrong-heads:kv-heads": "alibi" in p and v["H"] != v["Hkv"], "w_o-missing": "w-square" in has,
+            "layout-blhd:strides-of-v": "x" not in p, "max-not-subtracted": "sinks" not in p}
     if name in MHA and "x" not in p:
         return False
     if plain == "causal-other-align":
-        return "causal" in has and (q != k or "kv_len" in has)
+        return bool(has & ({"causal", "window", "alibi"} if ":" in name else {"causal"})) and (q != k or "kv_len" in has)
     if name in fits:
         return bool(fits[name])
     if plain in ("mask-added-after-softmax", "mask-multiplied"):
@@ -182,6 +187,8 @@ def options(rng, n, has):
         o["window"] = (int(rng.integers(1, 3)), int(rng.integers(1, 3)))
     if "kv_len" in has:
         o["kv_len"] = rng.integers(2, max(3, n["Lk"]), n["B"])
+    if "hot" in has:
+        o["scale"] = 400.0
     if "softcap" in has:
         o["softcap"] = 1.5
     if "sinks" in has:
@@ -236,7 +243,7 @@ def meaningful(p, mistakes):
             naive = plant_mha.given(p, naively, "f32")
     except ValueError:
         return False
-    return np.isfinite(naive).all() or bool({"masked-rows-nan", "mask-added-after-softmax"} & set(mistakes))
+    return np.isfinite(naive).all() or bool({"masked-rows-nan", "mask-added-after-softmax", "max-not-subtracted"} & set(mistakes))
 
 
 def problem_for(mistakes, features, seed, dtype="f32"):

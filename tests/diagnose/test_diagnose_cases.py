@@ -11,7 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"
 import caselib  # noqa: E402
 import support  # noqa: E402
 
-# One of these ids must be named first or tied.
+# This mistake, with the variant that plant.py has of it, must be named first or tied.
 KNOWN = {
     "P01a_bool": "masked-rows-nan",
     "P01b_neginf": "masked-rows-mean",
@@ -27,32 +27,32 @@ KNOWN = {
     "P04_keep": "mask-flipped",
     "P05b_BHx1xS": "mask-ignored",
     "P05c_LxS": "mask-ignored",
+    "P06a_v_BLHD_L4H4": "layout-blhd:strides-of-v",
+    "P06a_v_BLHD_L9H4": "layout-blhd:strides-of-v",
     "P07a_causal": "softcap-after-mask",
     "P07b_bias": "softcap-after-mask",
     "P08a_below_1e4": "mask-finite-1e4",
     "P09a_f16_qk": "computed-f16",
+    "P09b_exp_overflow": "max-not-subtracted",
     "P10a_prefill": "window-left-plus-one",
     "P10b_decode": "window-left-plus-one",
+    "P11a_q3k8": "causal-other-align:everywhere",
+    "P11b_encoder": "alibi-by-columns",
     "P14a_4_2": "gqa-tiled",
+    "P15_D1": "scale-padded",
+    "P15_D33": "scale-padded",
+    "P15_D5": "scale-padded",
     "P18a_train": "dropout-not-scaled",
     "P18b_eval": "dropout-left-on",  # six keys and eight columns: the weights can be solved for
+    "P19_bf16_scores": "computed-bf16",
     "P21_causal_weights": "causal-ignored",
     "P22_two_masks": "masked-rows-nan",
 }
 # No candidate makes these mistakes; the answer is still refused.
 NAMELESS = {
     "P05a_BxLx1": "foreign memory was read as the mask",
-    "P06a_v_BLHD_L4H4": "the layout of v alone was mistaken",
-    "P06a_v_BLHD_L9H4": "the layout of v alone was mistaken",
     "P06b_fused_qkv": "a fused buffer was read as three packed ones",
     "P08b_all_below_5e4": "a running maximum that starts at -5e4",
-    "P09b_exp_overflow": "exp without taking off the maximum",
-    "P11a_q3k8": "ALiBi alone was anchored at the other corner",
-    "P11b_encoder": "ALiBi by columns alone",
-    "P15_D1": "the scale of a padded head size",
-    "P15_D5": "the scale of a padded head size",
-    "P15_D33": "the scale of a padded head size",
-    "P19_bf16_scores": "the scaled query alone was rounded to bf16",
     "P16_dout_BLHD": "a gradient",
     "P17_gqa_6_2": "a gradient",
 }
@@ -96,7 +96,7 @@ class Cases(unittest.TestCase):
                 d = self.diagnosis(case)
                 self.assertEqual(d.code, 1, str(d))
                 if case.name in KNOWN:
-                    self.assertIn((KNOWN[case.name],), d.named, str(d))
+                    self.assertIn((KNOWN[case.name].partition(":")[0],), d.named, str(d))
                 else:
                     self.assertIn(case.name, NAMELESS)
                     self.assertIsNotNone(d.report["first_difference"])

@@ -53,10 +53,11 @@ class Plant(unittest.TestCase):
         """Each mistake that a folder of tests/cases was named after gives the faulty answer kept there, which came from elsewhere."""
         for case in caselib.load("sdpa") + caselib.load("mha"):
             mistake = cases.KNOWN.get(case.name)
-            if mistake and case.name not in ("P02a_mask", "P02b_lengths", "P18b_eval"):  # NaN to begin with; a mask that is not kept
+            # NaN for inputs, an unknown mask, the query alone rounded
+            if mistake and case.name not in ("P02a_mask", "P02b_lengths", "P18b_eval", "P19_bf16_scores"):
                 p = (cases.sdpa_problem if case.kind == "sdpa" else cases.mha_problem)(case)
                 with self.subTest(case.name), np.errstate(all="ignore"):
-                    got = plant_mha.given(p, (mistake,), "f64")
+                    got = plant_mha.given(p, (mistake,), "f32" if mistake == "max-not-subtracted" else "f64")
                     np.testing.assert_allclose(got, case.array("faulty"), rtol=1e-6, atol=1e-7)
 
     def test_a_bias_of_the_keys_is_forgotten(self):
