@@ -80,9 +80,21 @@ static bool axes_fit(const problem *p)
     return !(p->facts & unfit) && p->Lk > 0 && p->Lq % p->Lk == 0 && !p->got_weights;
 }
 
+/* What reads one array in the place of another needs their sizes to be equal. */
+static bool sizes_fit(const problem *p, const variation *v)
+{
+    const bool turned = v->in.layout == LAYOUT_AXES;
+    const int64_t Lq = turned ? p->H : p->Lq, Lk = turned ? p->Hkv : p->Lk;
+    if ((v->keys == KEYS_V || v->values == VALUES_K) && p->d != p->d_v)
+        return false;
+    return (v->keys != KEYS_NOT_TRANSPOSED || p->d == Lk) && (v->keys != KEYS_SWAPPED || Lq == Lk);
+}
+
 bool variation_possible(const problem *p, const variation *v)
 {
     const bool square = p->w_o && p->H * p->d_v == p->out;
+    if (!sizes_fit(p, v) || (v->keep == KEEP_SEEN && !p->seen_kept))
+        return false;
     if (v->in.layout == LAYOUT_AXES && !axes_fit(p))
         return false;
     if (v->in.precision && v->in.steps & STEPS_SPLIT_SCALE && !(right_scale(p) > 0))

@@ -155,6 +155,7 @@ static bool other_problem(problem *p, stream *s, const problem *like, const chan
         return false;
     *p = *like;
     p->got_weights = NULL;
+    p->seen_kept = NULL; /* of the cells of the other problem */
     p->H = c->heads ? 6 : like->H;
     p->Hkv = !c->heads ? like->Hkv : like->Hkv < like->H ? 2 : 6;
     p->Lq = c->longer ? 24 : smaller(like->Lq);
