@@ -125,8 +125,9 @@ function explainWeight({model, head, i, j, value}) {
         rows.push([say('sink_term'), head.sink, head.sink - row.max, row.sink]);
     }
     const share = power(j) / row.sum, sum = numberText(row.sum), max = numberText(row.max);
+    const below = `Σ_j e^(masked[${i},j] - max)`;
     const blocks = [
-        {line: `weights[${i},${j}] = e^(masked[${i},${j}] - max) / Σ_j e^(masked[${i},j] - max)`},
+        {line: `weights[${i},${j}] = e^(masked[${i},${j}] - max) / ${row.sink > 0 ? `(${below} + e^(sink - max))` : below}`},
         {line: `= e^(${numberText(row.masked[j])} - ${max}) / ${sum} = ${numberText(power(j))} / ${sum} = ${numberText(share)}`,
          answer: true},
         {line: say('max_off', {max})},

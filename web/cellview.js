@@ -5,7 +5,7 @@ const TERMS_SHOWN = 12;
 
 function cellTitle(told) {
     const {matrix, i, j} = told;
-    const axis = (name) => say({query: 'query', key: 'key', feature: 'feature'}[name] || 'column');
+    const axis = (name) => say(name || 'column');
     const place = `${axis(matrix.rowAxis)} ${placeText(matrix.rowNames, i)} · ${axis(matrix.colAxis)} ${placeText(matrix.colNames, j)}`;
     return told.head === null ? place : `${say('head_n', {h: told.head})} · ${place}`;
 }

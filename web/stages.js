@@ -276,6 +276,7 @@ function matrixStage(model, id, joins) {
 function bandedX(model, b) {
     const m = plainMatrix(model, b, 'x', 'query');
     m.bands = {size: splitWidth(model), count: model.H};
+    m.rowAxis = 'row';
     return m;
 }
 
