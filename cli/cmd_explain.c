@@ -4,6 +4,7 @@
 #include "finish.h"
 #include "kinds.h"
 #include "message.h"
+#include "rule.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +23,7 @@ static int compute_all(const explanation *e, results *r, const attn_sdpa_opts *o
         explain_bundle(e, r, e->t, out);
     if (!status)
         status = results_open(r, false);
-    session_begin(e->s);
-    return status ? status : session_end(e->s, attn_sdpa(e->s->ctx, out, &e->t->q, &e->t->k, &e->t->v, &all));
+    return status ? status : rule_sdpa(e->s, out, &e->t->q, &e->t->k, &e->t->v, &all);
 }
 
 /* What goes to files or to JSON: --json, --npz, --html. */
@@ -106,6 +106,8 @@ static int explain_sdpa(const options *o)
         status = read_qkv(&in, &t);
     if (!status)
         status = setup_attention(&setup, &in);
+    if (!status)
+        status = rule_settle(&s, &setup.opts, &t.q, &t.k, &t.v, true);
     if (!status)
         status = check(&e, sizes_of(&z, &t, false));
     if (!status)

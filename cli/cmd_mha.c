@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "message.h"
 #include "mha_weights.h"
+#include "rule.h"
 
 static int run(session *s, results *r, const attn_mha_weights *prepared, const mha_files *w, const mha_inputs *m, attn_sdpa_opts *sdpa)
 {
@@ -28,8 +29,7 @@ static int run(session *s, results *r, const attn_mha_weights *prepared, const m
         status = results_open(r, true);
     if (status)
         return status;
-    session_begin(s);
-    status = session_end(s, attn_mha(s->ctx, out, prepared, &m->x, m->memory_given, m->memory_v_given, &opts));
+    status = rule_mha(s, out, prepared, &w->desc, &m->x, m->memory_given, m->memory_v_given, &opts);
     return status ? status : results_write(r, s);
 }
 
@@ -52,6 +52,8 @@ int cmd_mha(const options *o)
         choose_mha_precision(&w, &m);
         status = setup_attention(&setup, &in);
     }
+    if (!status)
+        status = rule_settle(&s, &setup.opts, &m.x, m.memory_given ? m.memory_given : &m.x, m.memory_v_given, opt_given(o, OPT_LSE));
     if (!status && attn_mha_prepare(s.ctx, &prepared, &w.desc) != ATTN_OK)
         status = library_trouble(attn_ctx_error(s.ctx));
     if (!status)

@@ -2,6 +2,7 @@
 #include "attention.h"
 #include "commands.h"
 #include "message.h"
+#include "rule.h"
 
 /* Q, K and V are read: the outputs, the call, the files. */
 static int run(session *s, results *r, const qkv *t, attn_sdpa_opts *opts)
@@ -25,8 +26,7 @@ static int run(session *s, results *r, const qkv *t, attn_sdpa_opts *opts)
         status = results_open(r, true);
     if (status)
         return status;
-    session_begin(s);
-    status = session_end(s, attn_sdpa(s->ctx, out, &t->q, &t->k, &t->v, opts));
+    status = rule_sdpa(s, out, &t->q, &t->k, &t->v, opts);
     return status ? status : results_write(r, s);
 }
 
@@ -43,6 +43,8 @@ int cmd_sdpa(const options *o)
     status = read_qkv(&in, &t);
     if (!status)
         status = setup_attention(&setup, &in);
+    if (!status)
+        status = rule_settle(&s, &setup.opts, &t.q, &t.k, &t.v, opt_given(o, OPT_LSE));
     if (!status)
         status = run(&s, &r, &t, &setup.opts);
     results_close(&r);

@@ -38,7 +38,7 @@ static const char *formula_of(const explanation *e, const char *name, char room[
 
 void explain_json_run(json_writer *j, const explanation *e)
 {
-    const attn_info info = attn_ctx_info(e->s->ctx);
+    const attn_info info = session_info(e->s);
     jw_begin(j, "run", '{');
     jw_string(j, "path", info.path);
     jw_string(j, "isa", info.isa);

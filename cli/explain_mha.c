@@ -3,6 +3,7 @@
 #include "explain_mha.h"
 #include "finish.h"
 #include "message.h"
+#include "rule.h"
 
 #include <stdlib.h>
 
@@ -134,8 +135,7 @@ static int compute(whole *a, results *r, page *p, qkv *t)
         status = results_open(r, false);
     if (status)
         return status;
-    session_begin(s);
-    status = session_end(s, attn_mha(s->ctx, a->out, a->prepared, &a->m.x, a->m.memory_given, a->m.memory_v_given, &opts));
+    status = rule_mha(s, a->out, a->prepared, &a->w.desc, &a->m.x, a->m.memory_given, a->m.memory_v_given, &opts);
     if (status)
         return status;
     *t = (qkv){*opts.q, *opts.k, *opts.v};
@@ -196,6 +196,8 @@ int explain_mha(const options *o)
         choose_mha_precision(&a.w, &a.m);
         status = setup_attention(&setup, &in);
     }
+    if (!status)
+        status = rule_settle(&s, &setup.opts, &a.m.x, a.m.memory_given ? a.m.memory_given : &a.m.x, a.m.memory_v_given, true);
     if (!status && attn_mha_prepare(s.ctx, &prepared, &a.w.desc) != ATTN_OK)
         status = library_trouble(attn_ctx_error(s.ctx));
     a.prepared = prepared;

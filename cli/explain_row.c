@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "explain.h"
 #include "message.h"
+#include "rule.h"
 #include "text.h"
 
 #include <math.h>
@@ -36,14 +37,14 @@ int row_collect(const explanation *e, int64_t b, int64_t h, int64_t i, row_numbe
                         .weights = &stage[4],
                         .output = &output,
                         .hidden = r->hidden};
-    attn_ctx *ctx = e->s->ctx;
-    const bool done = attn_explain_cell(ctx, &r->row, &e->t->q, &e->t->k, &e->t->v, e->opts, b, h, i) == ATTN_OK;
+    const int status = rule_cell(e->s, &r->row, &e->t->q, &e->t->k, &e->t->v, e->opts, b, h, i);
+    const bool done = status == EXIT_DONE;
     for (int k = 0; k < STAGE_COUNT && done; k++)
         r->stage[k] = doubles_of(stage[k].data, z->dtype, z->Lk);
     if (done)
         r->output = doubles_of(output.data, z->dtype, z->d_v);
     free(memory);
-    return done ? EXIT_DONE : library_trouble(attn_ctx_error(ctx));
+    return status;
 }
 
 void row_free(row_numbers *r)

@@ -65,6 +65,10 @@ const opt_desc opt_table[OPT_COUNT] = {
     [OPT_KEEP] = {0, "keep", "F", ATTENTION, SEC_SCORES,
                   "Bool: the weights that dropout keeps, instead of drawing them. Shapes as for --mask."},
 
+    [OPT_DIALECT] = {0, "dialect", "torch|torch-mha|onnx-1.21|onnx-1.22|onnx-1.23|flash2|flash3|hf-eager|mlx|jax|ggml|ort",
+                     WRITING | EXPLAINED, SEC_SCORES,
+                     "Compute by the rule of that system where it is another (docs/dialects.md); with --verbose: in which way."},
+
     [OPT_LAYOUT] =
         {0, "layout", "bhld|blhd", ATTENTION, SEC_ARRAYS,
          "The order of the axes: (B,H,L,d) or (B,L,H,d), of inputs and outputs with heads; rank 3 is (H,L,d) or (L,H,d). Never of "

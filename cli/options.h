@@ -79,6 +79,7 @@ typedef enum opt_id {
     OPT_DROPOUT,
     OPT_SEED,
     OPT_KEEP,
+    OPT_DIALECT,
     OPT_LAYOUT,
     OPT_DTYPE,
     OPT_IN_DTYPE,

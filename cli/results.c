@@ -207,7 +207,7 @@ static void print_table(const result *item, int round)
 
 static int print_json(const results *r, const session *s)
 {
-    const attn_info info = attn_ctx_info(s->ctx);
+    const attn_info info = session_info(s);
     json_writer j = jw_begin_document(r->o->verb->name);
     jw_begin(&j, "run", '{');
     jw_string(&j, "path", info.path);

@@ -240,6 +240,11 @@ void session_begin(session *s)
     clock_gettime(CLOCK_MONOTONIC, &s->start);
 }
 
+attn_info session_info(const session *s)
+{
+    return s->by_definition ? (attn_info){.isa = "scalar", .path = "definition f64", .threads = 1} : attn_ctx_info(s->ctx);
+}
+
 int session_end(session *s, attn_status status)
 {
     s->seconds = seconds_since(&s->start);
@@ -247,7 +252,7 @@ int session_end(session *s, attn_status status)
     if (status != ATTN_OK)
         return library_trouble(attn_ctx_error(s->ctx));
     if (opt_given(s->o, OPT_VERBOSE)) {
-        const attn_info info = attn_ctx_info(s->ctx);
+        const attn_info info = session_info(s);
         note(0, "ran %s on %s, %u thread%s, %.3g s", info.path, info.isa, info.threads, info.threads == 1 ? "" : "s", s->seconds);
     }
     return EXIT_DONE;

@@ -6,6 +6,7 @@
 #include "inputs.h"
 
 #include <attn/attn.h>
+#include <dialect_run.h>
 #include <time.h>
 
 typedef struct attention_setup {
@@ -25,6 +26,8 @@ typedef struct session {
     struct timespec start; /* of the call that runs */
     double shown;          /* when the progress bar was drawn last, seconds after start; 0: never */
     double seconds;        /* that the last call took */
+    dialect_rule rule;     /* of --dialect */
+    bool by_definition;    /* options cannot say it: the calls follow its definition in float64 */
 } session;
 
 /* A context with --threads and --isa. 0, or an exit code after a message. */
@@ -38,5 +41,7 @@ int session_end(session *s, attn_status status);
 void session_progress(session *s, double done);
 /* The library's sentence in the words of the command line. Returns an exit code. */
 int library_trouble(const char *sentence);
+/* What ran, as attn_ctx_info says it. */
+attn_info session_info(const session *s);
 double seconds_since(const struct timespec *start);
 #endif

@@ -70,6 +70,8 @@ typedef struct evaluator {
     const double *w_o;                  /* as the variation has it */
     double *moved;                      /* one of q, k, v before its rows are moved */
     double work;                        /* multiply-adds done so far, about */
+    bool all_scores;                    /* scores of keys that are left out are wanted too */
+    double greatest;                    /* finite magnitude in q, k and v */
     row_values row;
     softmax_group group;
     double *joined, *joined_error;      /* one row of the heads joined, or projected */

@@ -202,6 +202,13 @@ static void round_all(const evaluator *e, double *x, int64_t n, double factor)
     }
 }
 
+static double greatest_of_all(const double *x, int64_t n, double before)
+{
+    for (int64_t i = 0; i < n; i++)
+        before = isfinite(x[i]) && fabs(x[i]) > before ? fabs(x[i]) : before;
+    return before;
+}
+
 void heads_make(evaluator *e)
 {
     const problem *p = e->p;
@@ -239,6 +246,10 @@ void heads_make(evaluator *e)
         round_all(e, e->k, p->B * p->Hkv * p->Lk * p->d, keep_input(e, in_k));
         round_all(e, e->v_, p->B * p->Hkv * p->Lk * p->d_v, 1);
     }
+    e->work += (e->v.in.precision ? 10 : 3) * (double)(p->B * (p->H * p->Lq * p->d + p->Hkv * p->Lk * (p->d + p->d_v)));
+    e->greatest = greatest_of_all(e->q, p->B * p->H * p->Lq * p->d, 0);
+    e->greatest = greatest_of_all(e->k, p->B * p->Hkv * p->Lk * p->d, e->greatest);
+    e->greatest = greatest_of_all(e->v_, p->B * p->Hkv * p->Lk * p->d_v, e->greatest);
 }
 
 const double *output_matrix(evaluator *e)

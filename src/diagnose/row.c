@@ -121,7 +121,7 @@ static vector key_of(const evaluator *e, const row_place *w, int64_t j)
 
 /* A dot product, and what its error bound is made of. */
 typedef struct product {
-    double sum, size, key_size, moved;
+    double sum, size, moved;
 } product;
 
 static product dot(const evaluator *e, vector q, vector k)
@@ -131,7 +131,6 @@ static product dot(const evaluator *e, vector q, vector k)
         const double a = q.at[c * q.step], b = k.at[c * k.step];
         s.sum += a * b;
         s.size += fabs(a * b);
-        s.key_size += fabs(b);
     }
     for (int64_t c = 0; (q.error || k.error) && c < e->d; c++) {
         const double a = fabs(q.at[c * q.step]), b = fabs(k.at[c * k.step]);
@@ -181,6 +180,12 @@ static double scale_of(const evaluator *e)
     }
 }
 
+/* A hidden key that this variation leaves out whatever its score. */
+static bool takes_no_part(const evaluator *e, uint8_t bits)
+{
+    return bits && !e->v.hide && e->v.cap != CAP_AFTER_ALL && e->v.cap != CAP_AFTER_MASK && e->v.gone != GONE_COMPUTED;
+}
+
 /* scores[j] = q . k_j; scaled[j] = scores[j] * scale; error[j] = the bound of the error of scaled[j]; 0 for keys of other sequences */
 static void stage_scaled(evaluator *e, const row_place *w)
 {
@@ -193,12 +198,12 @@ static void stage_scaled(evaluator *e, const row_place *w)
     for (int64_t j = 0; j < e->Lk; j++) {
         r->scores[j] = r->scaled[j] = r->error[j] = 0;
         r->overflows[j] = 0;
-        if (j < w->first_key || j >= w->first_key + w->keys)
+        if (j < w->first_key || j >= w->first_key + w->keys || (!e->all_scores && takes_no_part(e, r->hidden[j])))
             continue;
         const product s = dot(e, q, key_of(e, w, j));
         r->scores[j] = e->v.in.precision && e->v.in.steps & STEPS_SCORES ? keep(e, s.sum) : s.sum;
         r->scaled[j] = keep(e, in_qk ? s.sum * rest : r->scores[j] * scale);
-        r->error[j] = fabs(scale) * ((d + 4) * a->u * s.size + s.moved) + (s.key_size + d) * a->tiny;
+        r->error[j] = fabs(scale) * ((d + 4) * a->u * s.size + s.moved) + d * (e->greatest + 1) * a->tiny;
         r->overflows[j] = !(2 * s.size * fmax(1, fabs(scale)) < a->most);
     }
 }
@@ -394,9 +399,9 @@ static double add(evaluator *e, const row_place *w, int64_t j, uint8_t bits)
 {
     const arithmetic *a = &e->a;
     row_values *r = &e->row;
-    const bool takes_no_part = bits & ATTN_HIDDEN_BIAS || e->v.added == ADDED_IGNORED || e->v.mask == MASK_ON_QUERIES;
+    const bool left_out = bits & ATTN_HIDDEN_BIAS || e->v.added == ADDED_IGNORED || e->v.mask == MASK_ON_QUERIES;
     double size = 0;
-    const double alibi = alibi_of(e, w, j - w->first_key), x = r->capped[j], bias = takes_no_part ? 0 : bias_of(e, w, j, &size);
+    const double alibi = alibi_of(e, w, j - w->first_key), x = r->capped[j], bias = left_out ? 0 : bias_of(e, w, j, &size);
     const double all = fabs(x) + fabs(alibi) + size;
     r->overflows[j] = r->overflows[j] || !(all < a->most * (1 + a->u / 4));
     r->after[j] = e->v.added == ADDED_AFTER ? bias : 0;
@@ -416,7 +421,7 @@ static void stage_masked(evaluator *e, const row_place *w)
     const double cap = e->v.cap == CAP_AFTER_ALL || e->v.cap == CAP_AFTER_MASK ? e->p->o.softcap : 0;
     row_values *r = &e->row;
     for (int64_t j = 0; j < e->Lk; j++) {
-        const uint8_t bits = hidden_bits(e, w, j);
+        const uint8_t bits = r->hidden[j];
         double x = add(e, w, j, bits);
         r->hidden[j] = (uint8_t)(bits | (w->local >= w->q_len ? ATTN_HIDDEN_Q_LEN : 0));
         r->fate[j] = r->after[j] != 0 ? FATE_ADDED : FATE_SEEN;
@@ -438,6 +443,8 @@ static void stage_masked(evaluator *e, const row_place *w)
 void row_logits(evaluator *e, const row_place *w)
 {
     e->row.risky = false;
+    for (int64_t j = 0; j < e->Lk; j++)
+        e->row.hidden[j] = hidden_bits(e, w, j);
     e->work += (double)(e->Lk * e->d);
     stage_scaled(e, w);
     stage_capped(e);

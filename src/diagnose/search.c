@@ -8,6 +8,8 @@
 
 /* Pairs may take as much as so many mistakes alone. */
 static const double pairs_may_take = 150;
+/* Rows that every mistake is judged by; one that lies within its bounds there is judged by all. */
+enum { FIRST_ROWS = 64 };
 
 /* ----------------------------------------------------------------- one cell ---- */
 
@@ -37,7 +39,7 @@ static bool differs(const problem *p, double right, double bound, double other)
 
 /* ------------------------------------------------------------- one variation ---- */
 
-static void judge_row(search *s, int64_t n, judgement *j)
+static void judge_row(search *s, int64_t n, bool first, judgement *j)
 {
     const problem *p = s->p;
     const double *got = p->got + s->rows[n] * p->width, *right = s->right + n * p->width, *bound = s->right_bound + n * p->width;
@@ -47,7 +49,7 @@ static void judge_row(search *s, int64_t n, judgement *j)
         const double share = share_of(p, got[c], s->e.out[c], s->e.out_limit[c], &abs);
         j->max_bounds = fmax(j->max_bounds, share);
         j->max_abs = fmax(j->max_abs, abs);
-        j->square += isfinite(abs) ? abs * abs : 0;
+        j->square += first && isfinite(abs) ? abs * abs : 0;
         j->changes = j->changes || differs(p, right[c], bound[c], s->e.out[c]);
     }
     j->max_bounds = fmax(j->max_bounds, s->e.weights_bounds);
@@ -60,8 +62,8 @@ judgement search_judge(search *s, const variation *v, bool stop_early)
     evaluator_set(&s->e, v);
     s->e.weights_abs = s->e.weights_bounds = 0;
     for (int64_t n = 0; n < s->count && j.whole; n++) {
-        judge_row(s, s->order[n], &j);
-        j.whole = !stop_early || j.max_bounds <= 1 || n == s->count - 1;
+        judge_row(s, s->order[n], n < FIRST_ROWS, &j);
+        j.whole = j.max_bounds <= 1 || n == s->count - 1 || (n + 1 < FIRST_ROWS && !stop_early);
     }
     if (s->p->got_weights && s->right_is.max_bounds > 1 && j.max_bounds <= 1)
         j.changes = true; /* at least the weights */

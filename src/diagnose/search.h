@@ -9,7 +9,7 @@
 /* How near a variation comes to OUT. */
 typedef struct judgement {
     double max_abs, max_bounds;
-    double square; /* sum of the squared differences */
+    double square; /* sum of the squared differences of the first rows */
     bool changes;  /* it does not give the right answer on this data */
     bool whole;    /* every row was compared; otherwise it was out of its bounds before */
 } judgement;

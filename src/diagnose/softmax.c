@@ -239,6 +239,27 @@ static void stage_dropout(evaluator *e, const row_place *w)
 
 static bool of_item(const row_place *w, int64_t j) { return j >= w->first_key && j < w->first_key + w->keys; }
 
+/* Adds weight * v of one key to the output, and to what its bound is made of; error NULL: v is exact. */
+static void add_value(evaluator *e, double weight, double drift, const double *v, const double *error)
+{
+    double *out = e->row.output, *limit = e->row.limit, *size = e->linear_size;
+    const double most = fabs(weight);
+    if (e->v.in.precision == PRECISION_F16_SUMS)
+        for (int64_t c = 0; c < e->d_v; c++)
+            out[c] = keep_sum(e, out[c] + keep_product(e, weight * v[c]));
+    else
+        for (int64_t c = 0; c < e->d_v; c++)
+            out[c] += weight * v[c];
+    for (int64_t c = 0; c < e->d_v; c++) {
+        limit[c] += drift * fabs(v[c]);
+        size[c] += most * fabs(v[c]);
+    }
+    for (int64_t c = 0; error && c < e->d_v; c++) {
+        limit[c] += (drift + most) * error[c];
+        size[c] += most * error[c];
+    }
+}
+
 /* output[c] = sum over the keys seen of weights[j] v[j,c] */
 static void stage_output(evaluator *e, const row_place *w)
 {
@@ -247,20 +268,16 @@ static void stage_output(evaluator *e, const row_place *w)
     double count = 0, *size = e->linear_size;
     const int64_t head = (w->b * e->Hkv + kv_head_of(e, w->h)) * e->Lk;
     const bool k_as_v = e->v.values == VALUES_K;
+    const double *value = k_as_v ? e->k : e->v_, *error = k_as_v ? e->dk : e->dv;
     e->work += (double)(e->Lk * e->d_v);
     for (int64_t c = 0; c < e->d_v; c++)
         r->output[c] = r->limit[c] = size[c] = 0;
     for (int64_t j = 0; j < e->Lk; j++) {
         if (r->fate[j] == FATE_GONE && (e->v.gone != GONE_COMPUTED || !of_item(w, j)))
             continue;
-        const double *v = (k_as_v ? e->k : e->v_) + (head + j) * e->d_v, *error = k_as_v ? e->dk : e->dv, weight = r->weights[j];
+        const int64_t at = (head + j) * e->d_v;
+        add_value(e, r->weights[j], r->drift[j], value + at, error ? error + at : NULL);
         count++;
-        for (int64_t c = 0; c < e->d_v; c++) {
-            const double off = error ? error[(head + j) * e->d_v + c] : 0, most = fabs(v[c]) + off;
-            r->output[c] = keep_sum(e, r->output[c] + keep_product(e, weight * v[c]));
-            r->limit[c] += r->drift[j] * most + fabs(weight) * off;
-            size[c] += fabs(weight) * most;
-        }
     }
     for (int64_t c = 0; c < e->d_v; c++) {
         r->output[c] = keep(e, r->output[c]);
