@@ -241,10 +241,10 @@ def softmax_sink_late(x, sink):
 
 
 def softmax_no_max(x):
-    """Powers as they are: they overflow, or all of a row become 0."""
+    """Powers as they are: they overflow, or all of a row become 0. Rows that see nothing are cared for."""
     with np.errstate(over="ignore", invalid="ignore"):
         powers = np.exp(x)
-        return powers / powers.sum(axis=-1, keepdims=True)
+        return np.where(np.isneginf(x).all(axis=-1, keepdims=True), 0, powers / powers.sum(axis=-1, keepdims=True))
 
 
 def weigh(p, m, s):
