@@ -2,7 +2,7 @@
 /* The context: ISA level, threads, memory, the last error. */
 #ifndef ATTN_CTX_H
 #define ATTN_CTX_H
-#include <attn/attn.h>
+#include "private.h"
 
 #include "../kernels/kernels.h"
 
@@ -36,17 +36,17 @@ struct attn_ctx {
 enum { ATTN_ALIGN = 64 };
 
 /* Records the sentence and returns the status. */
-attn_status attn_fail(attn_ctx *ctx, attn_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+ATTN_PRIVATE attn_status attn_fail(attn_ctx *ctx, attn_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Clears the sentence at the start of a public call. */
-void attn_begin(attn_ctx *ctx);
+ATTN_PRIVATE void attn_begin(attn_ctx *ctx);
 
 /* 64-byte aligned; NULL when memory runs out or size is negative. free accepts NULL. */
-void *attn_alloc(attn_ctx *ctx, int64_t size);
-void attn_free(attn_ctx *ctx, void *p);
+ATTN_PRIVATE void *attn_alloc(attn_ctx *ctx, int64_t size);
+ATTN_PRIVATE void attn_free(attn_ctx *ctx, void *p);
 /* Makes the buffer at least that big; what it held is lost if it grows. ATTN_E_NOMEM leaves it empty. */
-attn_status attn_reserve(attn_ctx *ctx, attn_buffer *b, int64_t size);
+ATTN_PRIVATE attn_status attn_reserve(attn_ctx *ctx, attn_buffer *b, int64_t size);
 
 /* Copies an options struct of the caller, which may be shorter or longer than this version's, over `own`, which is zeroed first.
    what: "attn_sdpa_opts". Members that this version does not know must be 0. */
-attn_status attn_copy_struct(attn_ctx *ctx, void *own, size_t own_size, const void *theirs, const char *what);
+ATTN_PRIVATE attn_status attn_copy_struct(attn_ctx *ctx, void *own, size_t own_size, const void *theirs, const char *what);
 #endif

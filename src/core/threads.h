@@ -11,5 +11,5 @@ typedef void attn_task(void *user, int64_t item, int thread);
 /* Runs task(user, 0..items-1) on up to `threads` threads of this call and sets ctx->info.threads. One thread inside a caller's parallel
    region, and in a process that was forked after the library was loaded (OpenMP's threads do not survive a fork). What an item computes
    must not depend on the thread or the order. ATTN_E_CANCELLED if the progress hook says so. */
-attn_status attn_parallel(attn_ctx *ctx, int threads, int64_t items, attn_task *task, void *user);
+ATTN_PRIVATE attn_status attn_parallel(attn_ctx *ctx, int threads, int64_t items, attn_task *task, void *user);
 #endif

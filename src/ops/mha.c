@@ -3,144 +3,10 @@
 #include "mha_weights.h"
 
 #include "../core/tensor.h"
-#include "../core/threads.h"
 #include "../kernels/convert.h"
 #include "overlap.h"
+#include "project.h"
 #include <string.h>
-
-/* Multiply-adds below which a projection stays on one thread: a tenth of a millisecond. */
-#define SMALL_WORK 5e6
-enum { MOST_ROWS = 128 }; /* rows that are projected at a time: they stay in L2 while the weights pass by */
-
-/* A batch of rows [items][rows][columns] of any float dtype and strides. */
-typedef struct row_batch {
-    void *data;
-    attn_dtype dtype;
-    int64_t items, rows, columns;
-    int64_t item_stride, row_stride, column_stride;
-} row_batch;
-
-/* The stride of an axis of size 1 may be anything and is never used. */
-static int64_t used_stride(const attn_tensor *t, int axis) { return t->shape[axis] == 1 ? 0 : t->stride[axis]; }
-
-static row_batch batch_of(const attn_tensor *t)
-{
-    int r = t->ndim - 2;
-    return (row_batch){.data = t->data,
-                       .dtype = t->dtype,
-                       .items = r ? t->shape[0] : 1,
-                       .rows = t->shape[r],
-                       .columns = t->shape[r + 1],
-                       .item_stride = r ? used_stride(t, 0) : 0,
-                       .row_stride = used_stride(t, r),
-                       .column_stride = used_stride(t, r + 1)};
-}
-
-static int64_t element_of(const row_batch *b, int64_t row) { return row / b->rows * b->item_stride + row % b->rows * b->row_stride; }
-
-/* ---------------------------------------------------------------- projection ---- */
-
-/* A projection in row_parts x column_parts pieces of nearly equal size. */
-typedef struct projection {
-    const attn_kernels *kernels;
-    const attn_mha_matrix *w;
-    row_batch from, to;
-    attn_dtype real; /* what is computed in */
-    int64_t row_parts, column_parts;
-    char *scratch;
-    int64_t scratch_part;
-} projection;
-
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-/* What the columns can be cut into: the last unit may be smaller. */
-static int64_t column_units(const attn_mha_matrix *w) { return (w->columns + ATTN_LINEAR_COLUMNS - 1) / ATTN_LINEAR_COLUMNS; }
-
-static int is_plain(const row_batch *b, attn_dtype real) { return b->dtype == real && (b->column_stride == 1 || b->columns == 1); }
-
-/* Rows [first, first + n) of all items as reals. They are where they are if that is plain; else copied to memory. */
-static const char *rows_as_reals(const row_batch *b, attn_dtype real, int64_t first, int64_t n, char *memory, int64_t *stride)
-{
-    const int64_t size = (int64_t)attn_dtype_size(real);
-    *stride = b->row_stride;
-    if (is_plain(b, real) && first / b->rows == (first + n - 1) / b->rows)
-        return (const char *)b->data + element_of(b, first) * size;
-    *stride = b->columns;
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < b->columns; c++)
-            attn_store_float(memory, real, i * b->columns + c,
-                             attn_load_float(b->data, b->dtype, element_of(b, first + i) + c * b->column_stride));
-    return memory;
-}
-
-/* rows [n][columns] into the rows from first on, the columns from column on. */
-static void store_rows(const row_batch *b, attn_dtype real, int64_t first, int64_t n, int64_t column, int64_t columns, const char *rows)
-{
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t c = 0; c < columns; c++)
-            attn_store_float(b->data, b->dtype, element_of(b, first + i) + (column + c) * b->column_stride,
-                             attn_load_float(rows, real, i * columns + c));
-}
-
-/* Where a part begins, of so many units in all. */
-static int64_t part_begin(int64_t all, int64_t parts, int64_t part) { return all / parts * part + least(all % parts, part); }
-
-static void project_part(void *user, int64_t part, int thread)
-{
-    const projection *p = user;
-    const attn_mha_matrix *w = p->w;
-    const int64_t size = (int64_t)attn_dtype_size(p->real), rows = p->from.items * p->from.rows;
-    const int64_t row_part = part / p->column_parts, column_part = part % p->column_parts, units = column_units(w);
-    const int64_t first = part_begin(rows, p->row_parts, row_part), n = part_begin(rows, p->row_parts, row_part + 1) - first;
-    const int64_t column = part_begin(units, p->column_parts, column_part) * ATTN_LINEAR_COLUMNS;
-    const int64_t end = least(part_begin(units, p->column_parts, column_part + 1) * ATTN_LINEAR_COLUMNS, w->columns);
-    char *memory = p->scratch + thread * p->scratch_part, *result = memory + n * w->terms * size;
-    attn_linear_job job = {.packed = (const char *)w->packed + column * w->terms * size,
-                           .bias = w->bias ? (const char *)w->bias + column * size : NULL,
-                           .rows = n,
-                           .terms = w->terms,
-                           .columns = end - column,
-                           .c = result,
-                           .c_stride = end - column};
-    job.a = rows_as_reals(&p->from, p->real, first, n, memory, &job.a_stride);
-    int is_direct = is_plain(&p->to, p->real) && first / p->to.rows == (first + n - 1) / p->to.rows;
-    if (is_direct) {
-        job.c = (char *)p->to.data + (element_of(&p->to, first) + column) * size;
-        job.c_stride = p->to.row_stride;
-    }
-    p->kernels->linear(&job);
-    if (!is_direct)
-        store_rows(&p->to, p->real, first, n, column, end - column, result);
-}
-
-/* Parts of rows, as many for each thread; where there are fewer rows, parts of columns too. */
-static void cut_into_parts(projection *p, int64_t rows, int64_t threads)
-{
-    p->row_parts = (rows + MOST_ROWS - 1) / MOST_ROWS;
-    p->column_parts = 1;
-    if (p->row_parts < threads)
-        p->column_parts = least((threads + p->row_parts - 1) / p->row_parts, column_units(p->w));
-    else
-        p->row_parts = least((p->row_parts + threads - 1) / threads * threads, rows);
-}
-
-static attn_status project(attn_ctx *ctx, const attn_mha_weights *w, const attn_mha_matrix *m, row_batch from, row_batch to)
-{
-    const attn_dtype real = w->is_f64 ? ATTN_F64 : ATTN_F32;
-    const int64_t rows = from.items * from.rows;
-    projection p = {.kernels = w->is_f64 ? ctx->isa->f64 : ctx->isa->f32, .w = m, .from = from, .to = to, .real = real};
-    /* Few rows take as long as reading the weights: as 4 rows. */
-    const double work = (double)m->terms * (double)m->columns * (double)(rows < 4 ? 4 : rows);
-    int threads = work < SMALL_WORK ? 1 : (int)ctx->threads;
-    ctx->info.threads = 1;
-    if (rows == 0 || m->columns == 0)
-        return ATTN_OK;
-    cut_into_parts(&p, rows, threads);
-    threads = (int)least(threads, p.row_parts * p.column_parts);
-    p.scratch_part = (MOST_ROWS * (m->terms + m->columns) * (int64_t)attn_dtype_size(real) + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
-    attn_status status = attn_reserve(ctx, &ctx->scratch, p.scratch_part * threads);
-    p.scratch = ctx->scratch.data;
-    return status ? status : attn_parallel(ctx, threads, p.row_parts * p.column_parts, project_part, &p);
-}
 
 /* -------------------------------------------------------------------- checks ---- */
 
@@ -275,20 +141,6 @@ static attn_tensor split_view(const mha_call *c, void *data, int64_t rows, int64
     return attn_tensor_permute(&t, skip ? alone : batched);
 }
 
-/* The columns of all heads as a projection writes them: one row of heads x dim at one stride. */
-static row_batch joined_heads(const attn_tensor *t)
-{
-    const int h = t->ndim - 3;
-    return (row_batch){.data = t->data,
-                       .dtype = t->dtype,
-                       .items = h ? t->shape[0] : 1,
-                       .rows = t->shape[h + 1],
-                       .columns = t->shape[h] * t->shape[h + 2],
-                       .item_stride = h ? used_stride(t, 0) : 0,
-                       .row_stride = used_stride(t, h + 1),
-                       .column_stride = t->shape[h + 2] == 1 ? used_stride(t, h) : t->stride[h + 2]};
-}
-
 /* A stage that was asked for is computed where it shall be if its heads lie side by side; else it is copied there in the end. */
 static void place_in(attn_tensor *buffer, const attn_tensor *wanted)
 {
@@ -374,9 +226,9 @@ static attn_status next_step(mha_call *c, int step, attn_status status)
     return status;
 }
 
-static attn_status project_heads(mha_call *c, int step, const attn_mha_matrix *m, const attn_tensor *from, const attn_tensor *heads)
+static attn_status project_heads(mha_call *c, int step, const attn_matrix *m, const attn_tensor *from, const attn_tensor *heads)
 {
-    return next_step(c, step + 1, project(c->ctx, c->w, m, batch_of(from), joined_heads(heads)));
+    return next_step(c, step + 1, attn_project(c->ctx, m, c->w->is_f64, attn_rows_of(from), attn_rows_of_heads(heads)));
 }
 
 static attn_status run_call(mha_call *c)
@@ -391,7 +243,7 @@ static attn_status run_call(mha_call *c)
         return status;
     const attn_tensor out = heads_of(c->out, &c->z);
     if (w->o.packed)
-        status = next_step(c, 5, project(c->ctx, w, &w->o, joined_heads(&c->z), batch_of(c->out)));
+        status = next_step(c, 5, attn_project(c->ctx, &w->o, w->is_f64, attn_rows_of_heads(&c->z), attn_rows_of(c->out)));
     else
         copy_tensor(&out, &c->z);
     c->ctx->info.threads = c->threads;

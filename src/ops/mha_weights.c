@@ -6,22 +6,11 @@
 #include "../kernels/convert.h"
 #include <stdio.h>
 
-/* A weight matrix of any form as (terms, columns): rank 2, a table per head (H, in, d), or some columns of a fused one. */
-typedef struct weight_source {
-    const attn_tensor *w, *b;
-    const char *name, *bias_name;
-    int64_t heads;        /* whose columns lie side by side */
-    int64_t first_column; /* of a fused matrix */
-    int64_t terms, columns;
-} weight_source;
-
-enum { MAX_COLUMNS = 1 << 24 }; /* of a projection, and its terms: far beyond any model, and their products stay below 63 bits */
-
 static void list_divisors(char *text, size_t size, int64_t n)
 {
     size_t used = 0;
     text[0] = 0;
-    for (int64_t d = 1; d <= n && d <= MAX_COLUMNS && used + 16 < size; d++)
+    for (int64_t d = 1; d <= n && d <= ATTN_MAX_COLUMNS && used + 16 < size; d++)
         if (n % d == 0)
             used += (size_t)snprintf(text + used, size - used, "%s%lld", used ? ", " : "", (long long)d);
 }
@@ -37,33 +26,11 @@ static attn_status check_divides(attn_ctx *ctx, const char *what, const char *na
                      (long long)heads, (long long)columns, name, (long long)columns, divisors);
 }
 
-static attn_status check_float_rank(attn_ctx *ctx, const attn_tensor *t, const char *name, int least, int most, const char *forms)
-{
-    char shape[ATTN_SHAPE_TEXT];
-    attn_status status = attn_check_tensor(ctx, t, name);
-    if (status != ATTN_OK)
-        return status;
-    if (!attn_dtype_is_float(t->dtype))
-        return attn_fail(ctx, ATTN_E_DTYPE, "%s has dtype %s; f32, f64, f16 or bf16 is needed", name, attn_dtype_name(t->dtype));
-    if (t->ndim < least || t->ndim > most)
-        return attn_fail(ctx, ATTN_E_SHAPE, "%s has shape %s; %s is needed", name, attn_shape_text(shape, t), forms);
-    return ATTN_OK;
-}
-
-static attn_status check_size(attn_ctx *ctx, const weight_source *s)
-{
-    char shape[ATTN_SHAPE_TEXT];
-    if (s->terms <= MAX_COLUMNS && s->columns <= MAX_COLUMNS)
-        return ATTN_OK;
-    return attn_fail(ctx, ATTN_E_SHAPE, "%s %s is too big; a projection has at most %d rows and columns", s->name,
-                     attn_shape_text(shape, s->w), MAX_COLUMNS);
-}
-
 /* Fills terms and columns of a matrix of its own, or of a table per head. */
-static attn_status check_matrix(attn_ctx *ctx, weight_source *s)
+static attn_status check_matrix(attn_ctx *ctx, attn_weight_source *s)
 {
     char shape[ATTN_SHAPE_TEXT];
-    attn_status status = check_float_rank(ctx, s->w, s->name, 2, 3, "(in, H*d), or a table per head (H, in, d),");
+    attn_status status = attn_check_floats(ctx, s->w, s->name, 2, 3, "(in, H*d), or a table per head (H, in, d),");
     if (status != ATTN_OK)
         return status;
     int is_table = s->w->ndim == 3;
@@ -71,104 +38,45 @@ static attn_status check_matrix(attn_ctx *ctx, weight_source *s)
         return attn_fail(ctx, ATTN_E_SHAPE, "%s %s is a table of %lld heads; there are %lld", s->name, attn_shape_text(shape, s->w),
                          (long long)s->w->shape[0], (long long)s->heads);
     s->terms = s->w->shape[is_table];
-    if (is_table && s->w->shape[2] > MAX_COLUMNS)
+    if (is_table && s->w->shape[2] > ATTN_MAX_COLUMNS)
         return attn_fail(ctx, ATTN_E_SHAPE, "%s %s is too big; a head has at most %d columns", s->name, attn_shape_text(shape, s->w),
-                         MAX_COLUMNS);
+                         ATTN_MAX_COLUMNS);
     s->columns = s->w->shape[1 + is_table] * (is_table ? s->heads : 1);
-    return check_size(ctx, s);
-}
-
-static attn_status check_bias(attn_ctx *ctx, const weight_source *s, int64_t whole)
-{
-    char shape[ATTN_SHAPE_TEXT];
-    if (!s->b)
-        return ATTN_OK;
-    attn_status status = check_float_rank(ctx, s->b, s->bias_name, 1, 2, "one number for each column, or (H, d),");
-    if (status != ATTN_OK)
-        return status;
-    int fits = s->b->ndim == 1 ? s->b->shape[0] == whole : s->b->shape[0] == s->heads && s->b->shape[0] * s->b->shape[1] == whole;
-    return fits ? ATTN_OK
-                : attn_fail(ctx, ATTN_E_SHAPE, "%s has shape %s; %s has %lld columns", s->bias_name, attn_shape_text(shape, s->b), s->name,
-                            (long long)whole);
-}
-
-static double weight_at(const weight_source *s, int64_t term, int64_t column)
-{
-    const attn_tensor *w = s->w;
-    column += s->first_column;
-    if (w->ndim == 2)
-        return attn_load_float(w->data, w->dtype, term * w->stride[0] + column * w->stride[1]);
-    int64_t dim = w->shape[2];
-    return attn_load_float(w->data, w->dtype, column / dim * w->stride[0] + term * w->stride[1] + column % dim * w->stride[2]);
-}
-
-static double bias_at(const weight_source *s, int64_t column)
-{
-    const attn_tensor *b = s->b;
-    column += s->first_column;
-    if (b->ndim == 1)
-        return attn_load_float(b->data, b->dtype, column * b->stride[0]);
-    return attn_load_float(b->data, b->dtype, column / b->shape[1] * b->stride[0] + column % b->shape[1] * b->stride[1]);
-}
-
-/* Packs one matrix through a plain copy in reals. */
-static attn_status pack_matrix(attn_ctx *ctx, const attn_mha_weights *w, attn_mha_matrix *m, const weight_source *s)
-{
-    const attn_dtype real = w->is_f64 ? ATTN_F64 : ATTN_F32;
-    const attn_kernels *kernels = w->is_f64 ? w->isa->f64 : w->isa->f32;
-    const int64_t size = (int64_t)attn_dtype_size(real);
-    m->terms = s->terms;
-    m->columns = s->columns;
-    void *plain = attn_alloc(ctx, s->terms * s->columns * size);
-    m->packed = plain ? attn_alloc(ctx, kernels->linear_size(s->terms, s->columns)) : NULL;
-    m->bias = s->b && m->packed ? attn_alloc(ctx, s->columns * size) : NULL;
-    if (!m->packed || (s->b && !m->bias)) {
-        attn_free(ctx, plain);
-        return attn_fail(ctx, ATTN_E_NOMEM, "out of memory: %s of %lld x %lld was refused", s->name, (long long)s->terms,
-                         (long long)s->columns);
-    }
-    for (int64_t t = 0; t < s->terms; t++)
-        for (int64_t c = 0; c < s->columns; c++)
-            attn_store_float(plain, real, t * s->columns + c, weight_at(s, t, c));
-    for (int64_t c = 0; s->b && c < s->columns; c++)
-        attn_store_float(m->bias, real, c, bias_at(s, c));
-    kernels->linear_pack(m->packed, plain, s->columns, 1, s->terms, s->columns);
-    attn_free(ctx, plain);
-    return ATTN_OK;
+    return attn_check_matrix_size(ctx, s);
 }
 
 /* The three sources, out of w_q, w_k, w_v or of w_qkv. */
-static attn_status find_sources(attn_ctx *ctx, const attn_mha_desc *d, int64_t kv_heads, weight_source s[3])
+static attn_status find_sources(attn_ctx *ctx, const attn_mha_desc *d, int64_t kv_heads, attn_weight_source s[3])
 {
-    s[0] = (weight_source){d->w_q, d->b_q, "w_q", "b_q", d->heads, 0, 0, 0};
-    s[1] = (weight_source){d->w_k, d->b_k, "w_k", "b_k", kv_heads, 0, 0, 0};
-    s[2] = (weight_source){d->w_v, d->b_v, "w_v", "b_v", kv_heads, 0, 0, 0};
+    s[0] = (attn_weight_source){d->w_q, d->b_q, "w_q", "b_q", d->heads, 0, 0, 0};
+    s[1] = (attn_weight_source){d->w_k, d->b_k, "w_k", "b_k", kv_heads, 0, 0, 0};
+    s[2] = (attn_weight_source){d->w_v, d->b_v, "w_v", "b_v", kv_heads, 0, 0, 0};
     if (!d->w_qkv) {
         attn_status status = ATTN_OK;
         if (d->b_qkv)
             return attn_fail(ctx, ATTN_E_ARG, "b_qkv is given without w_qkv; give b_q, b_k and b_v with separate matrices");
         for (int i = 0; status == ATTN_OK && i < 3; i++) {
             status = check_matrix(ctx, &s[i]);
-            status = status ? status : check_bias(ctx, &s[i], s[i].columns);
+            status = status ? status : attn_check_bias(ctx, &s[i], s[i].columns);
         }
         return status;
     }
     if (d->w_q || d->w_k || d->w_v || d->b_q || d->b_k || d->b_v)
         return attn_fail(ctx, ATTN_E_ARG, "w_qkv is given together with separate matrices or biases; give either");
-    attn_status status = check_float_rank(ctx, d->w_qkv, "w_qkv", 2, 2, "(in, (H + 2 Hkv) * d)");
+    attn_status status = attn_check_floats(ctx, d->w_qkv, "w_qkv", 2, 2, "(in, (H + 2 Hkv) * d)");
     const int64_t parts = d->heads + 2 * kv_heads, whole = status == ATTN_OK ? d->w_qkv->shape[1] : 0;
-    const weight_source all = {d->w_qkv, d->b_qkv, "w_qkv", "b_qkv", parts, 0, status == ATTN_OK ? d->w_qkv->shape[0] : 0, whole};
-    status = status ? status : check_size(ctx, &all);
+    const attn_weight_source all = {d->w_qkv, d->b_qkv, "w_qkv", "b_qkv", parts, 0, status == ATTN_OK ? d->w_qkv->shape[0] : 0, whole};
+    status = status ? status : attn_check_matrix_size(ctx, &all);
     status = status ? status : check_divides(ctx, "heads + 2 kv_heads", "w_qkv", whole, parts);
     for (int i = 0; status == ATTN_OK && i < 3; i++) {
-        s[i] = (weight_source){d->w_qkv, d->b_qkv, "w_qkv", "b_qkv", parts, 0, d->w_qkv->shape[0], s[i].heads * (whole / parts)};
+        s[i] = (attn_weight_source){d->w_qkv, d->b_qkv, "w_qkv", "b_qkv", parts, 0, d->w_qkv->shape[0], s[i].heads * (whole / parts)};
         s[i].first_column = i == 0 ? 0 : s[i - 1].first_column + s[i - 1].columns;
-        status = check_bias(ctx, &s[i], whole);
+        status = attn_check_bias(ctx, &s[i], whole);
     }
     return status;
 }
 
-static attn_status check_sources(attn_ctx *ctx, attn_mha_weights *w, const weight_source s[3])
+static attn_status check_sources(attn_ctx *ctx, attn_mha_weights *w, const attn_weight_source s[3])
 {
     attn_status status = check_divides(ctx, "heads", s[0].name, s[0].columns, w->heads);
     status = status ? status : check_divides(ctx, "kv_heads", s[1].name, s[1].columns, w->kv_heads);
@@ -187,24 +95,24 @@ static attn_status check_sources(attn_ctx *ctx, attn_mha_weights *w, const weigh
     return ATTN_OK;
 }
 
-static attn_status check_output(attn_ctx *ctx, const attn_mha_weights *w, weight_source *o)
+static attn_status check_output(attn_ctx *ctx, const attn_mha_weights *w, attn_weight_source *o)
 {
     char shape[ATTN_SHAPE_TEXT];
     if (!o->w)
         return o->b ? attn_fail(ctx, ATTN_E_ARG, "b_o is given without w_o") : ATTN_OK;
-    attn_status status = check_float_rank(ctx, o->w, "w_o", 2, 2, "(H*d_v, out)");
+    attn_status status = attn_check_floats(ctx, o->w, "w_o", 2, 2, "(H*d_v, out)");
     if (status != ATTN_OK)
         return status;
     o->terms = o->w->shape[0];
     o->columns = o->w->shape[1];
-    status = check_size(ctx, o);
+    status = attn_check_matrix_size(ctx, o);
     if (status != ATTN_OK)
         return status;
     if (o->terms != w->heads * w->value_dim)
         return attn_fail(ctx, ATTN_E_SHAPE, "w_o %s has %lld rows but the %lld heads of %lld joined have %lld columns",
                          attn_shape_text(shape, o->w), (long long)o->terms, (long long)w->heads, (long long)w->value_dim,
                          (long long)(w->heads * w->value_dim));
-    return check_bias(ctx, o, o->columns);
+    return attn_check_bias(ctx, o, o->columns);
 }
 
 static int any_f64(const attn_mha_desc *d)
@@ -220,8 +128,8 @@ static attn_status check_heads(attn_ctx *ctx, const attn_mha_desc *d, int64_t kv
 {
     if (d->flags & ~(uint32_t)ATTN_MHA_F64)
         return attn_fail(ctx, ATTN_E_ARG, "attn_mha_desc.flags has unknown bits 0x%x", d->flags & ~(uint32_t)ATTN_MHA_F64);
-    if (d->heads <= 0 || d->heads > MAX_COLUMNS)
-        return attn_fail(ctx, ATTN_E_ARG, "heads is %lld; it must be from 1 to %d", (long long)d->heads, MAX_COLUMNS);
+    if (d->heads <= 0 || d->heads > ATTN_MAX_COLUMNS)
+        return attn_fail(ctx, ATTN_E_ARG, "heads is %lld; it must be from 1 to %d", (long long)d->heads, ATTN_MAX_COLUMNS);
     if (kv_heads <= 0 || d->heads % kv_heads)
         return attn_fail(ctx, ATTN_E_ARG, "kv_heads is %lld; it must divide the %lld heads that share them", (long long)kv_heads,
                          (long long)d->heads);
@@ -230,15 +138,15 @@ static attn_status check_heads(attn_ctx *ctx, const attn_mha_desc *d, int64_t kv
 
 static attn_status fill(attn_ctx *ctx, attn_mha_weights *w, const attn_mha_desc *d)
 {
-    weight_source s[3], o = {d->w_o, d->b_o, "w_o", "b_o", 1, 0, 0, 0};
+    attn_weight_source s[3], o = {d->w_o, d->b_o, "w_o", "b_o", 1, 0, 0, 0};
     attn_status status = check_heads(ctx, d, w->kv_heads);
     status = status ? status : find_sources(ctx, d, w->kv_heads, s);
     status = status ? status : check_sources(ctx, w, s);
     status = status ? status : check_output(ctx, w, &o);
-    status = status ? status : pack_matrix(ctx, w, &w->q, &s[0]);
-    status = status ? status : pack_matrix(ctx, w, &w->k, &s[1]);
-    status = status ? status : pack_matrix(ctx, w, &w->v, &s[2]);
-    return status || !o.w ? status : pack_matrix(ctx, w, &w->o, &o);
+    status = status ? status : attn_matrix_pack(ctx, &w->q, w->is_f64, &s[0]);
+    status = status ? status : attn_matrix_pack(ctx, &w->k, w->is_f64, &s[1]);
+    status = status ? status : attn_matrix_pack(ctx, &w->v, w->is_f64, &s[2]);
+    return status || !o.w ? status : attn_matrix_pack(ctx, &w->o, w->is_f64, &o);
 }
 
 attn_status attn_mha_prepare(attn_ctx *ctx, attn_mha_weights **out, const attn_mha_desc *desc)
@@ -274,12 +182,8 @@ void attn_mha_weights_destroy(attn_mha_weights *w)
 {
     if (!w)
         return;
-    const attn_mha_matrix *all[] = {&w->q, &w->k, &w->v, &w->o};
-    for (int i = 0; i < 4; i++) {
-        if (all[i]->packed)
-            w->free(w->user, all[i]->packed);
-        if (all[i]->bias)
-            w->free(w->user, all[i]->bias);
-    }
+    const attn_matrix *all[] = {&w->q, &w->k, &w->v, &w->o};
+    for (int i = 0; i < 4; i++)
+        attn_matrix_free(all[i], w->free, w->user);
     w->free(w->user, w);
 }

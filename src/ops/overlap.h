@@ -15,11 +15,11 @@ typedef struct attn_named_list {
     int n;
 } attn_named_list;
 
-void attn_list_add(attn_named_list *list, const attn_tensor *t, const char *name);
+ATTN_PRIVATE void attn_list_add(attn_named_list *list, const attn_tensor *t, const char *name);
 /* The tensors that the options name, by what the call does with them. */
 void attn_list_outputs(attn_named_list *list, const attn_sdpa_opts *o);
 void attn_list_inputs(attn_named_list *list, const attn_sdpa_opts *o);
 
 /* All have been checked by attn_check_tensor. */
-attn_status attn_check_apart(attn_ctx *ctx, const attn_named_list *outputs, const attn_named_list *inputs);
+ATTN_PRIVATE attn_status attn_check_apart(attn_ctx *ctx, const attn_named_list *outputs, const attn_named_list *inputs);
 #endif

@@ -50,7 +50,7 @@ attn_item attn_plan_item(const attn_plan *p, int64_t item);
 /* ---- shared by the two files that make a plan ---- */
 
 /* Does the tensor have a dtype, 0..ATTN_MAX_DIMS axes whose bytes fit 63 bits, and data? name is what the sentence calls it. */
-attn_status attn_check_tensor(attn_ctx *ctx, const attn_tensor *t, const char *name);
+ATTN_PRIVATE attn_status attn_check_tensor(attn_ctx *ctx, const attn_tensor *t, const char *name);
 /* Binds axis i of t to axes[i] of the view; t has been checked. */
 attn_view attn_bind(const attn_tensor *t, const int *axes);
 /* Checks an optional by-product: dtype f32 or f64 as computed, shape as given; binds it. axes: which of AXES its dimensions are. */

@@ -38,7 +38,8 @@ def script(kind, code, folder):
     if not name:
         return None
     (folder / f"{name[1]}.c").write_text(code)
-    return f"$CC -std=c17 -Wall -Wextra -Wpedantic -Werror {name[1]}.c $(pkg-config --cflags --libs attn_io) -o {name[1]} && ./{name[1]}"
+    libraries = "$(pkg-config --cflags --libs attn_io attn_model)"
+    return f"$CC -std=c17 -Wall -Wextra -Wpedantic -Werror {name[1]}.c {libraries} -o {name[1]} && ./{name[1]}"
 
 
 def run(command, status, folder, prefix):

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # usage: symbols.sh BUILD STAGE INCLUDE
-# The shared libraries export what the headers declare and nothing else; every global name of the static ones begins with attn_;
+# The shared libraries export what the headers declare (libattn: and what it lends to libattn_model) and nothing else;
+# every global name of the static ones begins with attn_;
 # an object compiled for one ISA level offers its const table only and calls memory functions and two of the core, so that no code of
 # a level that this CPU lacks can be reached except through a table.
 set -eu
@@ -12,13 +13,19 @@ fail() {
     printf '%s\n' "$*" >&2
     failed=1
 }
+# What libattn lends to libattn_model: in headers that are not installed.
+lent() {
+    grep -hv '^#define' "$include"/../src/*/*.h | tr '\n' ' ' | grep -oE 'ATTN_PRIVATE [^;(]*\(' |
+        grep -oE 'attn_[a-z0-9_]+ *\($' | tr -d ' ('
+}
 declared() { tr '\n' ' ' <"$1" | grep -oE 'ATTN_API [^;(]*\(' | grep -oE 'attn_[a-z0-9_]+ *\($' | tr -d ' (' | sort; }
 
-for library in attn attn_io; do
+for library in attn attn_io attn_model; do
     so=$(find "$stage/shared" -name lib$library.so)
     exported=$(nm -D --defined-only "$so" | awk '{print $3}' | sort)
-    [ "$exported" = "$(declared "$include/attn/$library.h")" ] || fail "lib$library.so and $library.h differ:
-$(declared "$include/attn/$library.h" | { echo "$exported" | diff - /dev/fd/3; } 3<&0 || true)"
+    said=$({ declared "$include/attn/$library.h"; [ $library != attn ] || lent; } | sort)
+    [ "$exported" = "$said" ] || fail "lib$library.so and $library.h differ:
+$(echo "$said" | { echo "$exported" | diff - /dev/fd/3; } 3<&0 || true)"
 
     a=$(find "$stage/static" -name lib$library.a)
     strangers=$(nm -g --defined-only "$a" | awk 'NF == 3 && $3 !~ /^attn_/ {print $3}')

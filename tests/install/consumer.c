@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stranger's program, valid C17 and C++17: two words with d = 4, written as .npy, read back and attended. Returns 0 when
-   the output is [[5,5],[2.689,7.311]]. */
+   the output is [[5,5],[2.689,7.311]], and its root mean square is 1 after a norm. */
 #include <attn/attn.h>
 #include <attn/attn_io.h>
+#include <attn/attn_model.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -43,10 +44,14 @@ static int attend(const attn_tensor *q)
     if (attn_ctx_create(&ctx, NULL, why, sizeof why) != ATTN_OK)
         return fail("context", why);
     int failed = attn_sdpa(ctx, &out, q, &k, &v, NULL) == ATTN_OK ? 0 : fail("attention", attn_ctx_error(ctx));
-    attn_ctx_destroy(ctx);
     for (int i = 0; i < 4 && !failed; i++)
         failed = fabsf(got[i] - right[i]) > 1e-5F ? fail("attention", "wrong numbers") : 0;
-    return failed;
+    float normed[4] = {0, 0, 0, 0};
+    attn_tensor to = attn_tensor_of(normed, ATTN_F32, 2, v_shape);
+    if (!failed && attn_rms_norm(ctx, &to, &out, NULL) != ATTN_OK)
+        failed = fail("norm", attn_ctx_error(ctx));
+    attn_ctx_destroy(ctx);
+    return failed || fabsf(normed[2] * normed[2] + normed[3] * normed[3] - 2) < 1e-5F ? failed : fail("norm", "wrong numbers");
 }
 
 int main(void)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the layout of the public structs and the values of the public constants; test_layout.py compares attnlib.py with it. */
 #include <attn/attn.h>
+#include <attn/attn_model.h>
 
 #include <stddef.h>
 #include <stdio.h>
@@ -59,6 +60,30 @@ static void small_fields(void)
     FIELD(attn_kv_desc, capacity); FIELD(attn_kv_desc, head_dim); FIELD(attn_kv_desc, value_dim);
 }
 
+static void model_fields(void)
+{
+    SIZE(attn_rope_desc);
+    FIELD(attn_rope_desc, struct_size); FIELD(attn_rope_desc, flags); FIELD(attn_rope_desc, head_dim); FIELD(attn_rope_desc, rotary_dim);
+    FIELD(attn_rope_desc, theta); FIELD(attn_rope_desc, scaling); FIELD(attn_rope_desc, factor);
+    FIELD(attn_rope_desc, original_length); FIELD(attn_rope_desc, length); FIELD(attn_rope_desc, low_freq);
+    FIELD(attn_rope_desc, high_freq); FIELD(attn_rope_desc, beta_fast); FIELD(attn_rope_desc, beta_slow);
+    FIELD(attn_rope_desc, attention_factor); FIELD(attn_rope_desc, cos); FIELD(attn_rope_desc, sin);
+    SIZE(attn_rope_opts);
+    FIELD(attn_rope_opts, struct_size); FIELD(attn_rope_opts, flags); FIELD(attn_rope_opts, offset); FIELD(attn_rope_opts, positions);
+    SIZE(attn_norm_opts);
+    FIELD(attn_norm_opts, struct_size); FIELD(attn_norm_opts, flags); FIELD(attn_norm_opts, eps); FIELD(attn_norm_opts, weight);
+    FIELD(attn_norm_opts, bias);
+    SIZE(attn_embed_opts);
+    FIELD(attn_embed_opts, struct_size); FIELD(attn_embed_opts, flags); FIELD(attn_embed_opts, scale); FIELD(attn_embed_opts, token);
+    FIELD(attn_embed_opts, position); FIELD(attn_embed_opts, type); FIELD(attn_embed_opts, offset);
+    FIELD(attn_embed_opts, position_ids); FIELD(attn_embed_opts, type_ids);
+    SIZE(attn_linear_desc);
+    FIELD(attn_linear_desc, struct_size); FIELD(attn_linear_desc, flags); FIELD(attn_linear_desc, w); FIELD(attn_linear_desc, b);
+    VALUE(ATTN_ROPE_INTERLEAVED); VALUE(ATTN_ROPE_PLAIN); VALUE(ATTN_ROPE_LINEAR); VALUE(ATTN_ROPE_DYNAMIC);
+    VALUE(ATTN_ROPE_LLAMA3); VALUE(ATTN_ROPE_YARN); VALUE(ATTN_NORM_EPS); VALUE(ATTN_NORM_PLUS_ONE); VALUE(ATTN_NORM_RMS);
+    VALUE(ATTN_GELU); VALUE(ATTN_GELU_TANH); VALUE(ATTN_SILU); VALUE(ATTN_RELU); VALUE(ATTN_EMBED_SCALE); VALUE(ATTN_LINEAR_F64);
+}
+
 static void constants(void)
 {
     VALUE(ATTN_OK); VALUE(ATTN_E_ARG); VALUE(ATTN_E_SHAPE); VALUE(ATTN_E_DTYPE); VALUE(ATTN_E_UNSUPPORTED); VALUE(ATTN_E_NOMEM);
@@ -79,6 +104,7 @@ int main(void)
     sdpa_fields();
     row_fields();
     mha_fields();
+    model_fields();
     constants();
     return 0;
 }

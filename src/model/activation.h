@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ATTN_ACTIVATION_H
+#define ATTN_ACTIVATION_H
+#include <attn/attn_model.h>
+
+#include "rows.h"
+
+attn_status attn_activation_check(attn_ctx *ctx, attn_activation f);
+/* out = f(x), or f(x) * up with up; all checked. out may be x. */
+attn_status attn_activation_run(attn_ctx *ctx, const attn_tensor *out, const attn_tensor *x, const attn_tensor *up, attn_activation f);
+/* out = a + b, of one shape. out may be either. */
+attn_status attn_add_run(attn_ctx *ctx, const attn_tensor *out, const attn_tensor *a, const attn_tensor *b);
+#endif
