@@ -4,7 +4,7 @@
  *     attn_rope        rotary position embedding                 attn_linear      x W + b
  *     attn_layer_norm  attn_rms_norm                             attn_softmax
  *     attn_activate    GELU, SiLU, ReLU                          attn_glu         SwiGLU, GeGLU
- *     attn_embed       token + position + type
+ *     attn_embed       token + position + type                   attn_layer       encoder and decoder layers of all these
  *
  * What attn/attn.h says of tensors, contexts, option structs, errors and threads holds here too. Words: n the width of a row (its last
  * axis), u the unit roundoff of the output's dtype.
@@ -168,6 +168,94 @@ ATTN_API attn_status attn_linear_prepare(attn_ctx *ctx, attn_linear_weights **ou
 ATTN_API void attn_linear_destroy(attn_linear_weights *w);
 /* out = x W + b. x [L,in] or [B,L,in]; out the same with the columns of W. */
 ATTN_API attn_status attn_linear(attn_ctx *ctx, attn_tensor *out, const attn_linear_weights *w, const attn_tensor *x);
+
+/* ---------------------------------------------------------------- layers ---- */
+
+/* One layer of a Transformer: self-attention, then cross-attention where there is one, then the MLP, each with its residual.
+ *
+ *     pre-norm     h = h + f(norm(h))       (GPT-2, Llama, Qwen2: x is normed before, the stack once more behind its last layer)
+ *     post-norm    h = norm(h + f(h))       (Vaswani et al. 2017, section 3.1; BERT, Marian)
+ *
+ *     attention    f(h) = concat(heads) W_O + b_O as attn_mha; in self-attention the rope, if any, turns q and k first
+ *     MLP          f(h) = act(h W_up + b_up) W_down + b_down, or (act(h W_gate + b_gate) * (h W_up + b_up)) W_down + b_down
+ *
+ * An encoder layer has no cross-attention and is not causal, a decoder layer is causal and has both, a decoder-only layer is causal and
+ * has none. Everything between the parts is f32, or f64 when computed in f64. The bits are those of attn_layer_norm, attn_linear,
+ * attn_rope_apply, attn_sdpa and the others, called one after the other. */
+typedef struct attn_layer attn_layer;
+
+/* All-zero is the default in every field but w_up and w_down. */
+typedef struct attn_mlp_desc {
+    uint32_t struct_size; /* sizeof(attn_mlp_desc) of the caller; 0 = this version's */
+    uint32_t flags;       /* 0 */
+    attn_activation activation;
+    const attn_tensor *w_up, *b_up;     /* (n, hidden); NULL or (hidden) */
+    const attn_tensor *w_gate, *b_gate; /* NULL (no gate) or as w_up */
+    const attn_tensor *w_down, *b_down; /* (hidden, n); NULL or (n) */
+} attn_mlp_desc;
+
+enum {
+    ATTN_LAYER_POST_NORM = 1u << 0,
+    ATTN_LAYER_CAUSAL = 1u << 1, /* self-attention is causal, whatever the options of a call say */
+    ATTN_LAYER_F64 = 1u << 2     /* compute in f64 whatever the weights are: needed when x is f64 */
+};
+
+/* n, the width of the layer, is the rows of self's w_q. */
+typedef struct attn_layer_desc {
+    uint32_t struct_size; /* sizeof(attn_layer_desc) of the caller; 0 = this version's */
+    uint32_t flags;
+    const attn_mha_desc *self;       /* needed, and its w_o too */
+    const attn_norm_opts *self_norm; /* NULL = no norm; LayerNorm unless ATTN_NORM_RMS */
+    const attn_mha_desc *cross;      /* NULL = no cross-attention; q is made of the row, k and v of the memory */
+    const attn_norm_opts *cross_norm;
+    const attn_mlp_desc *mlp;        /* NULL = none */
+    const attn_norm_opts *mlp_norm;
+    const attn_rope *rope;           /* NULL, or of self's head_dim; not copied: it stays until the layer is destroyed */
+} attn_layer_desc;
+
+/* Copies and packs all weights, for the ISA level of ctx. Computed in f64 if a matrix or its bias is f64 or ATTN_LAYER_F64 is set. */
+ATTN_API attn_status attn_layer_prepare(attn_ctx *ctx, attn_layer **out, const attn_layer_desc *desc);
+/* NULL is fine. */
+ATTN_API void attn_layer_destroy(attn_layer *layer);
+
+/* What a call computes on its way; each NULL or written, f32 (f64 when computed in f64), with the axis B where x has it. */
+typedef struct attn_layer_stages {
+    uint32_t struct_size; /* sizeof(attn_layer_stages) of the caller; 0 = this version's */
+    uint32_t flags;       /* 0 */
+    attn_tensor *self_norm;          /* [B,L,n]: what the norm gives, before or behind the part */
+    attn_tensor *q, *k, *v;          /* [B,H,L,d], [B,Hkv,L,d], [B,Hkv,L,d_v]: before the rope, of these rows alone */
+    attn_tensor *heads;              /* [B,H,L,d_v]: before they are joined */
+    attn_tensor *self_out, *self_sum; /* [B,L,n]: f(h), h + f(h) */
+    attn_tensor *cross_norm, *cross_q, *cross_heads, *cross_out, *cross_sum;
+    attn_tensor *mlp_norm;
+    attn_tensor *mlp_gate, *mlp_up, *mlp_hidden; /* [B,L,hidden]: with biases; after the activation and the product */
+    attn_tensor *mlp_out, *mlp_sum;
+} attn_layer_stages;
+
+/* All-zero is the default. */
+typedef struct attn_layer_opts {
+    uint32_t struct_size; /* sizeof(attn_layer_opts) of the caller; 0 = this version's */
+    uint32_t flags;       /* 0 */
+    const attn_sdpa_opts *self;   /* of self-attention: mask, lengths, window, ..., and its outputs. No packed input */
+    const attn_sdpa_opts *cross;  /* of cross-attention */
+    /* For the rope: where the rows stand. Without positions row i stands at offset + i, with a cache at its length + i. */
+    int64_t offset;
+    const attn_tensor *positions; /* int32 or int64 [L] or [B,L] */
+    /* NULL, or a cache of self's [B, kv_heads, capacity, d] and d_v: k and v of these rows are added to it, and the rows attend to all that
+       it holds (attn_kv_attend: causal, and self without align and offset). A call that fails leaves its length. */
+    attn_kv *kv;
+    /* Of cross-attention: the memory [B,Lm,width], or a cache that attn_layer_memory has filled. */
+    const attn_tensor *memory;
+    const attn_kv *memory_kv;
+    const attn_layer_stages *stages;
+} attn_layer_opts;
+
+/* x [B,L,n] or [L,n]; out: the shape of x.
+   A row's bits depend on nothing but the row and the keys it sees: a prompt in chunks, row by row, or whole, alone or in a batch. */
+ATTN_API attn_status attn_layer_run(attn_ctx *ctx, attn_tensor *out, const attn_layer *layer, const attn_tensor *x,
+                                    const attn_layer_opts *opts);
+/* Adds k and v of a memory [B,Lm,width] or [Lm,width] to a cache, so that they are projected once for many calls. */
+ATTN_API attn_status attn_layer_memory(attn_ctx *ctx, attn_kv *kv, const attn_layer *layer, const attn_tensor *memory);
 
 #ifdef __cplusplus
 }

@@ -85,6 +85,11 @@ attn_status attn_activation_run(attn_ctx *ctx, const attn_tensor *out, const att
     return attn_run_rows(ctx, &(attn_row_work){.out = out, .x = x, .other = up, .compute = activate_row, .how = &f});
 }
 
+attn_status attn_copy_run(attn_ctx *ctx, const attn_tensor *to, const attn_tensor *from)
+{
+    return attn_run_rows(ctx, &(attn_row_work){.out = to, .x = from});
+}
+
 attn_status attn_add_run(attn_ctx *ctx, const attn_tensor *out, const attn_tensor *a, const attn_tensor *b)
 {
     return attn_run_rows(ctx, &(attn_row_work){.out = out, .x = a, .other = b, .compute = add_row});

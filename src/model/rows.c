@@ -111,7 +111,8 @@ static void run_item(void *user, int64_t item, int thread)
         attn_load_row(row, w->x, attn_row_at(w->x, i), attn_row_stride(w->x), r->n);
         if (other)
             attn_load_row(other, w->other, attn_row_at(w->other, i), attn_row_stride(w->other), r->n);
-        w->compute(w->how, r->vector, other, row, r->n);
+        if (w->compute)
+            w->compute(w->how, r->vector, other, row, r->n);
         attn_store_row(w->out, attn_row_at(w->out, i), attn_row_stride(w->out), r->n, row);
     }
 }

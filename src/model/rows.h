@@ -25,7 +25,7 @@ int64_t attn_row_stride(const attn_tensor *t);
 typedef struct attn_row_work {
     const attn_tensor *out, *x, *other; /* of one shape; other may be NULL */
     const attn_tensor *vector[2];       /* each NULL or [n] */
-    /* row: x on entry, out on return. vector and other: in f64, NULL where the tensor is. */
+    /* NULL: a copy. row: x on entry, out on return. vector and other: in f64, NULL where the tensor is. */
     void (*compute)(const void *how, const double *const vector[2], const double *other, double *row, int64_t n);
     const void *how;
 } attn_row_work;

@@ -3,6 +3,7 @@
 #include "../core/ctx.h"
 #include "../core/tensor.h"
 #include "../kernels/convert.h"
+#include "kv.h"
 #include "sdpa_plan.h"
 
 struct attn_kv {
@@ -151,6 +152,8 @@ attn_status attn_kv_append(attn_ctx *ctx, attn_kv *kv, const attn_tensor *k, con
     kv->length += n;
     return ATTN_OK;
 }
+
+void attn_kv_forget(attn_kv *kv, int64_t length) { kv->length = length; }
 
 attn_status attn_kv_truncate(attn_ctx *ctx, attn_kv *kv, int64_t length)
 {

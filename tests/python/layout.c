@@ -79,9 +79,34 @@ static void model_fields(void)
     FIELD(attn_embed_opts, position_ids); FIELD(attn_embed_opts, type_ids);
     SIZE(attn_linear_desc);
     FIELD(attn_linear_desc, struct_size); FIELD(attn_linear_desc, flags); FIELD(attn_linear_desc, w); FIELD(attn_linear_desc, b);
+    SIZE(attn_mlp_desc);
+    FIELD(attn_mlp_desc, struct_size); FIELD(attn_mlp_desc, flags); FIELD(attn_mlp_desc, activation); FIELD(attn_mlp_desc, w_up);
+    FIELD(attn_mlp_desc, b_up); FIELD(attn_mlp_desc, w_gate); FIELD(attn_mlp_desc, b_gate); FIELD(attn_mlp_desc, w_down);
+    FIELD(attn_mlp_desc, b_down);
     VALUE(ATTN_ROPE_INTERLEAVED); VALUE(ATTN_ROPE_PLAIN); VALUE(ATTN_ROPE_LINEAR); VALUE(ATTN_ROPE_DYNAMIC);
     VALUE(ATTN_ROPE_LLAMA3); VALUE(ATTN_ROPE_YARN); VALUE(ATTN_NORM_EPS); VALUE(ATTN_NORM_PLUS_ONE); VALUE(ATTN_NORM_RMS);
     VALUE(ATTN_GELU); VALUE(ATTN_GELU_TANH); VALUE(ATTN_SILU); VALUE(ATTN_RELU); VALUE(ATTN_EMBED_SCALE); VALUE(ATTN_LINEAR_F64);
+    VALUE(ATTN_LAYER_POST_NORM); VALUE(ATTN_LAYER_CAUSAL); VALUE(ATTN_LAYER_F64);
+}
+
+static void layer_fields(void)
+{
+    SIZE(attn_layer_desc);
+    FIELD(attn_layer_desc, struct_size); FIELD(attn_layer_desc, flags); FIELD(attn_layer_desc, self); FIELD(attn_layer_desc, self_norm);
+    FIELD(attn_layer_desc, cross); FIELD(attn_layer_desc, cross_norm); FIELD(attn_layer_desc, mlp); FIELD(attn_layer_desc, mlp_norm);
+    FIELD(attn_layer_desc, rope);
+    SIZE(attn_layer_opts);
+    FIELD(attn_layer_opts, struct_size); FIELD(attn_layer_opts, flags); FIELD(attn_layer_opts, self); FIELD(attn_layer_opts, cross);
+    FIELD(attn_layer_opts, offset); FIELD(attn_layer_opts, positions); FIELD(attn_layer_opts, kv); FIELD(attn_layer_opts, memory);
+    FIELD(attn_layer_opts, memory_kv); FIELD(attn_layer_opts, stages);
+    SIZE(attn_layer_stages);
+    FIELD(attn_layer_stages, struct_size); FIELD(attn_layer_stages, flags); FIELD(attn_layer_stages, self_norm);
+    FIELD(attn_layer_stages, q); FIELD(attn_layer_stages, k); FIELD(attn_layer_stages, v); FIELD(attn_layer_stages, heads);
+    FIELD(attn_layer_stages, self_out); FIELD(attn_layer_stages, self_sum); FIELD(attn_layer_stages, cross_norm);
+    FIELD(attn_layer_stages, cross_q); FIELD(attn_layer_stages, cross_heads); FIELD(attn_layer_stages, cross_out);
+    FIELD(attn_layer_stages, cross_sum); FIELD(attn_layer_stages, mlp_norm); FIELD(attn_layer_stages, mlp_gate);
+    FIELD(attn_layer_stages, mlp_up); FIELD(attn_layer_stages, mlp_hidden); FIELD(attn_layer_stages, mlp_out);
+    FIELD(attn_layer_stages, mlp_sum);
 }
 
 static void constants(void)
@@ -105,6 +130,7 @@ int main(void)
     row_fields();
     mha_fields();
     model_fields();
+    layer_fields();
     constants();
     return 0;
 }
