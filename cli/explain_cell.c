@@ -24,11 +24,11 @@ static int read_place(const sizes *z, const char *text, cell_place *p)
     p->j = -1;
     while (count < 4 && parse_int(at, number[count], &at)) {
         count++;
-        if (*at != ',')
+        if (count == 4 || *at != ',')
             break;
         at++;
     }
-    if (count < 3 || *at)
+    if (count < 3 || *at || at[-1] == ',')
         return trouble("--cell is %s, and must be B,H,I or B,H,I,J: batch item, head, row and key, counted from 0", text);
     for (int k = 0; k < count; k++)
         if (*number[k] < 0 || *number[k] >= limit[k])

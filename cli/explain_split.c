@@ -67,7 +67,7 @@ static int print_mistake(const explanation *e, const attn_tensor *x, const attn_
 {
     attn_tensor copy;
     const int64_t H = heads->shape[heads->ndim - 3], head = H > 1 ? 1 : 0;
-    if (H == 1 || x->shape[x->ndim - 2] < 2)
+    if (H == 1 || x->shape[x->ndim - 2] < 2 || tensor_count(x) == 0)
         return EXIT_DONE;
     const int status = copy_of(&copy, x);
     if (!status) {

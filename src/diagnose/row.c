@@ -318,7 +318,7 @@ static bool causal_hides(const evaluator *e, const row_place *w, int64_t local)
 static bool beyond(int64_t distance, int64_t size, enum window_choice choice)
 {
     const int64_t change = choice == WINDOW_LESS ? -1 : choice == WINDOW_MORE ? 1 : 0;
-    return size >= 0 && choice != WINDOW_NONE && distance > size + change;
+    return size >= 0 && choice != WINDOW_NONE && distance - change > size; /* a size may be the greatest integer */
 }
 
 /* ATTN_HIDDEN_* of the key at j, without padding rows. A key of another sequence counts as past kv_len. */

@@ -22,6 +22,12 @@ np.savez('qkv.npz', q=r.standard_normal((2, 4, 5, 8)).astype('f4'), k=r.standard
     golden explain-split-ko.txt attn explain split arange_4x8.npy --heads 2 --lang ko
 }
 
+@test "the split of nothing" {
+    numpy "np.save('none.npy', np.zeros((0, 3, 4)))"
+    attn explain split none.npy --heads 2 >split.txt
+    grep -q "(0,3,2,2)" split.txt
+}
+
 @test "multi-head attention in English and Korean" {
     golden explain-mha.txt attn explain mha ten_words.npy base_weights.npz --heads 8 --round 2
     golden explain-mha-ko.txt attn explain mha ten_words.npy base_weights.npz --heads 8 --round 2 --lang ko

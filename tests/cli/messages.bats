@@ -172,6 +172,7 @@ np.save('boolmask.npy', np.zeros((2, 5, 4), bool))"
     local explain="attn explain sdpa q.csv k.csv v.csv"
     fails_with "--cell is 0,0, and must be B,H,I or B,H,I,J: batch item, head, row and key, counted from 0" $explain --cell 0,0
     fails_with "--cell is 0,0,1,2,3, and must be B,H,I or B,H,I,J: batch item, head, row and key, counted from 0" $explain --cell 0,0,1,2,3
+    fails_with "--cell is 0,0,0,, and must be B,H,I or B,H,I,J: batch item, head, row and key, counted from 0" $explain --cell 0,0,0,
     fails_with "--cell is 0,0,2, and there are 2 rows, counted from 0: (B,H,Lq,Lk) is (1,1,2,2)" $explain --cell 0,0,2
     fails_with "--cell is 1,0,0, and there are 1 batch items, counted from 0: (B,H,Lq,Lk) is (1,1,2,2)" $explain --cell 1,0,0
     fails_with "--tokens has 3 words, and there are 2 rows and 2 keys; give one word for each" $explain --tokens "I am a"

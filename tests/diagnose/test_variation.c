@@ -115,9 +115,28 @@ static void heads_taken_for_positions_have_sizes_too(void **state) {
     assert_false(possible((dims){4, 2, 4, 4, 4, 4}, swapped));
 }
 
+static void the_widest_window_has_no_wider_one(void **state) {
+    (void)state;
+    arena m = {0};
+    evaluator e;
+    problem p = problem_of(&m, all_dims[0], false);
+    p.o.flags = ATTN_WINDOW;
+    p.o.window_left = p.o.window_right = INT64_MAX;
+    const variation right = {.keys = KEYS_RIGHT}, wider = {.window_left = WINDOW_MORE, .window_right = WINDOW_MORE};
+    assert_true(evaluator_open(&e, &p, &m));
+    evaluator_set(&e, &right);
+    evaluator_deliver(&e, 1);
+    const double out = e.out[0];
+    evaluator_set(&e, &wider);
+    evaluator_deliver(&e, 1);
+    assert_true(out != 0 && e.out[0] == out);
+    arena_free(&m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_possible_can_be_computed),
                                        cmocka_unit_test(arrays_of_other_sizes_do_not_take_each_others_places),
-                                       cmocka_unit_test(heads_taken_for_positions_have_sizes_too)};
+                                       cmocka_unit_test(heads_taken_for_positions_have_sizes_too),
+                                       cmocka_unit_test(the_widest_window_has_no_wider_one)};
     return cmocka_run_group_tests_name("variation", tests, NULL, NULL);
 }
