@@ -55,6 +55,14 @@ static void print_comparison(json_writer *j, const diagnose_report *r, bool give
         jw_string(j, "first_difference", NULL);
         return;
     }
+    static const char *const axes[] = {"batch", "head", "row", "column"};
+    jw_begin(j, "confined", '{');
+    for (int axis = 0; axis < 4; axis++) {
+        const int64_t range[] = {r->from[axis], r->to[axis]};
+        if (range[1] - range[0] + 1 < r->extent[axis])
+            jw_shape(j, axes[axis], 2, range);
+    }
+    jw_end(j, '}');
     jw_begin(j, "first_difference", '{');
     jw_shape(j, "index", r->first_rank, r->first);
     jw_number(j, "got", r->first_got, r->dtype);

@@ -14,6 +14,7 @@ enum text {
     T_UNKNOWN,
     T_DIFFERS,
     T_FIRST,
+    T_CONFINED,
     T_WEIGHTS,
     T_REPRODUCES,
     T_REMEDY,
@@ -40,6 +41,7 @@ static const char *const texts[TEXTS][DIAGNOSE_LANGS] = {
     [T_DIFFERS] = {"OUT differs in %lld of %lld cells, by up to %.3g (%.2g bounds).",
                    "OUT은 셀 %lld/%lld개가 다르고, 차이는 최대 %.3g (한계의 %.2g배)."},
     [T_FIRST] = {" The first is [", " 처음 다른 셀은 ["},
+    [T_CONFINED] = {"All of them lie in ", "모두 여기에 있다: "},
     [T_WEIGHTS] = {"The weights given differ by up to %.2g bounds.\n", "주어진 가중치는 한계의 최대 %.2g배만큼 다르다.\n"},
     [T_REPRODUCES] = {"gives OUT to %.3g (%.2g of the bound)", "OUT과의 차이 %.3g (한계의 %.2g배)"},
     [T_REMEDY] = {"what to do: ", "고치는 법: "},
@@ -88,6 +90,23 @@ static void print_first(const diagnose_report *r, enum diagnose_lang lang)
     for (int32_t i = 0; i < r->first_rank; i++)
         printf("%s%lld", i ? "," : "", (long long)r->first[i]);
     printf(lang == DIAGNOSE_EN ? "]: %.6g, and should be %.6g.\n" : "]: %.6g, 정답은 %.6g.\n", r->first_got, r->first_right);
+}
+
+/* "They lie in head 2, rows 3-5." where they do not lie everywhere. */
+static void print_confined(const diagnose_report *r, enum diagnose_lang lang)
+{
+    static const char *const axes[][DIAGNOSE_LANGS] = {{"batch item", "배치"}, {"head", "헤드"}, {"row", "행"}, {"column", "열"}};
+    int printed = 0;
+    for (int axis = 0; axis < 4 && r->differing; axis++) {
+        const int64_t from = r->from[axis], to = r->to[axis];
+        if (to - from + 1 == r->extent[axis])
+            continue;
+        printf("%s%s %lld", printed++ ? ", " : texts[T_CONFINED][lang], axes[axis][lang], (long long)from);
+        if (to > from)
+            printf("-%lld", (long long)to);
+    }
+    if (printed)
+        puts(".");
 }
 
 /* The rules of other systems that match too. */
@@ -162,6 +181,7 @@ int diagnose_print_text(const diagnose_report *r, enum diagnose_lang lang, bool 
         fputs(texts[T_UNKNOWN][lang], stdout);
     printf(texts[T_DIFFERS][lang], (long long)r->differing, (long long)r->cells, r->max_abs, r->max_bounds);
     print_first(r, lang);
+    print_confined(r, lang);
     if (r->weights_max_bounds > 1)
         printf(texts[T_WEIGHTS][lang], r->weights_max_bounds);
     if (!r->matching)

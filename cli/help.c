@@ -51,12 +51,28 @@ const char *help_option_limit(const opt_desc *d, const verb_desc *verb)
     return held & VERB_EXPLAIN_SPLIT ? " (Of explain mha and split.)" : " (Not of explain split.)";
 }
 
+/* The form of an option; a list of choices that is too long goes on in the next line. Returns the columns of the last line. */
+static int print_form(FILE *f, const char *form)
+{
+    enum { DEEPER = 6 };
+    int column = fprintf(f, "  ");
+    while (*form) {
+        const char *bar = strchr(form, '|');
+        const int piece = bar ? (int)(bar - form) + 1 : (int)strlen(form);
+        if (column + piece > WIDTH)
+            column = fprintf(f, "\n%*s", DEEPER, "") - 1;
+        column += fprintf(f, "%.*s", piece, form);
+        form += piece;
+    }
+    return column;
+}
+
 static void print_option(FILE *f, const opt_desc *d, const verb_desc *verb)
 {
     char form[128], text[512];
     help_option_form(form, sizeof form, d);
     snprintf(text, sizeof text, "%s%s", d->help, help_option_limit(d, verb));
-    const int length = fprintf(f, "  %s", form);
+    const int length = print_form(f, form);
     if (length > INDENT - 2)
         fprintf(f, "\n%*s", INDENT, "");
     else

@@ -196,12 +196,24 @@ static void place_of(const diagnose_report *r, const problem *p, const reading *
     memcpy(out, place + 4 - r->first_rank, (size_t)r->first_rank * sizeof *out);
 }
 
+/* Notes where a cell that differs lies. */
+static void note_place(diagnose_report *r, const problem *p, int64_t at, int64_t c)
+{
+    const int64_t place[4] = {p->mha ? at / p->Lq : at / (p->H * p->Lq), p->mha ? 0 : at / p->Lq % p->H, at % p->Lq, c};
+    for (int axis = 0; axis < 4; axis++) {
+        r->from[axis] = r->differing == 0 || place[axis] < r->from[axis] ? place[axis] : r->from[axis];
+        r->to[axis] = r->differing == 0 || place[axis] > r->to[axis] ? place[axis] : r->to[axis];
+    }
+}
+
 /* Compares the rows, and lists those that differ in bad. */
 static int64_t compare_right(diagnose_report *r, search *s, const reading *shape, const int64_t *rows, int64_t count, int64_t *bad)
 {
     const problem *p = s->p;
     const variation right = {.keys = KEYS_RIGHT};
     int64_t bad_count = 0;
+    const int64_t extent[4] = {p->B, p->mha ? 1 : p->H, p->Lq, p->width};
+    memcpy(r->extent, extent, sizeof extent);
     evaluator_set(&s->e, &right);
     for (int64_t n = 0; n < count; n++) {
         bool differs = false;
@@ -214,6 +226,8 @@ static int64_t compare_right(diagnose_report *r, search *s, const reading *shape
             r->max_abs = fmax(r->max_abs, abs);
             r->max_bounds = fmax(r->max_bounds, share);
             r->atol = p->given || !isfinite(beside) ? r->atol : fmax(r->atol, beside);
+            if (share > 1)
+                note_place(r, p, rows[n], c);
             if (share > 1 && r->differing++ == 0) {
                 r->first_rank = shape->t.ndim - (shape->id && strcmp(shape->id, ID_HEADS_JOINED) == 0);
                 place_of(r, p, shape, rows[n], c, r->first);

@@ -69,6 +69,8 @@ typedef struct diagnose_report {
     int64_t first[4];           /* the first of them, in the axes of OUT */
     int32_t first_rank;         /* 0: no cell differs */
     double first_got, first_right;
+    /* The cells that differ lie between these places, both included: batch item, head (mha: 0), row, column; and how many there are. */
+    int64_t from[4], to[4], extent[4];
     diagnose_candidate *candidate; /* those that match, best first; then the nearest others */
     int candidates, matching;
     int tried;                              /* mistakes and pairs */

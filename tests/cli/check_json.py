@@ -7,7 +7,7 @@ import json
 import re
 import sys
 
-TYPES = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool}
+TYPES = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool, "null": type(None)}
 SILENT = {"$schema", "title", "$defs"}
 
 

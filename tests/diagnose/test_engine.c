@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine of attn diagnose on random problems: what it takes for right is the float64 reference to the bit, and one cell beyond its bound
-   is found. */
+/* The engine of attn diagnose on random problems: what it takes for right is the float64 reference to the bit, what the library computes is
+   right, and one cell beyond its bound is found. */
 #include "problem.h"
 
 #include <diagnose.h>
@@ -67,12 +67,37 @@ static void the_right_answer_is_the_reference_to_the_bit(void **state) {
         diagnose_report *report = judge(&x);
         if (report->verdict != DIAGNOSE_EQUAL || report->max_abs != 0 || report->weights_max_bounds != 0) {
             print_problem(&x.p);
-            fail_msg("problem %llu: differs by %g, weights by %g bounds", (unsigned long long)n, report->max_abs, report->weights_max_bounds);
+            fail_msg("problem %lld: differs by %g, weights by %g bounds", (long long)n, report->max_abs, report->weights_max_bounds);
         }
         assert_int_equal(report->candidates, 0);
         diagnose_free(report);
         close_problem(&x);
     }
+}
+
+/* In its own dtype; an f64 output of a call in f32 is off by more than f64 may be. */
+static void the_library_is_right(void **state) {
+    (void)state;
+    const uint64_t seed = test_seed();
+    attn_ctx *ctx = new_ctx(NULL, 1);
+    for (int64_t n = 0; n < test_count(1500); n++) {
+        handed x;
+        open_problem(&x, seed, (uint64_t)n);
+        assert_ok(ctx, attn_sdpa(ctx, &x.p.out, &x.p.q, &x.p.k, &x.p.v, &x.p.opts));
+        if (x.p.out.dtype != ATTN_F64 || computed_in(&x.p) == ATTN_F64) {
+            char why[256];
+            diagnose_report *report;
+            const diagnose_input in = {.q = &x.p.q, .k = &x.p.k, .v = &x.p.v, .opts = &x.p.opts, .got = &x.p.out, .work = 1e6};
+            assert_int_equal(diagnose_run(&report, &in, why, sizeof why), DIAGNOSE_OK);
+            if (report->verdict != DIAGNOSE_EQUAL) {
+                print_problem(&x.p);
+                fail_msg("problem %lld: off by %g bounds", (long long)n, report->max_bounds);
+            }
+            diagnose_free(report);
+        }
+        close_problem(&x);
+    }
+    attn_ctx_destroy(ctx);
 }
 
 /* A finite cell of the output, or -1. */
@@ -113,6 +138,7 @@ static void one_cell_beyond_its_bound_is_found(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_right_answer_is_the_reference_to_the_bit),
+                                       cmocka_unit_test(the_library_is_right),
                                        cmocka_unit_test(one_cell_beyond_its_bound_is_found)};
     return cmocka_run_group_tests_name("engine", tests, NULL, NULL);
 }
