@@ -375,10 +375,10 @@ static enum fate hide(const evaluator *e, uint8_t bits, double *x, double *after
     if (e->v.hide && in_scope(e->v.hide_scope, bits)) {
         const double fill = fill_of(e);
         const bool set = e->v.hide == HIDE_1E4_SET || e->v.hide == HIDE_1E9_SET || e->v.hide == HIDE_MIN_SET;
-        *x = set ? fill : e->v.hide == HIDE_MULTIPLIED ? 0 : *x + fill;
+        *x = set ? fill : *x + fill;
         *x = e->v.hide == HIDE_1E9_F32 ? (double)(float)*x : *x;
         *error += e->v.hide == HIDE_1E4 ? e->a.u * fabs(fill) : 0; /* beyond 1e6 nothing of the score is left in f32: exact */
-        *error = set || e->v.hide == HIDE_MULTIPLIED ? 0 : *error;
+        *error = set ? 0 : *error;
         *after = e->v.hide == HIDE_AFTER_INF ? no_logit : e->v.hide == HIDE_AFTER_1E9 ? -1e9 : 0;
         return e->v.hide == HIDE_NOT_NORMALISED ? FATE_ZEROED : *after != 0 ? FATE_ADDED : FATE_SEEN;
     }
@@ -400,8 +400,9 @@ static double add(evaluator *e, const row_place *w, int64_t j, uint8_t bits)
     const arithmetic *a = &e->a;
     row_values *r = &e->row;
     const bool left_out = bits & ATTN_HIDDEN_BIAS || e->v.added == ADDED_IGNORED || e->v.mask == MASK_ON_QUERIES;
+    const bool multiplied = bits && e->v.hide == HIDE_MULTIPLIED && in_scope(e->v.hide_scope, bits); /* by 0 */
     double size = 0;
-    const double alibi = alibi_of(e, w, j - w->first_key), x = r->capped[j], bias = left_out ? 0 : bias_of(e, w, j, &size);
+    const double alibi = alibi_of(e, w, j - w->first_key), x = multiplied ? 0 : r->capped[j], bias = left_out ? 0 : bias_of(e, w, j, &size);
     const double all = fabs(x) + fabs(alibi) + size;
     r->overflows[j] = r->overflows[j] || !(all < a->most * (1 + a->u / 4));
     r->after[j] = e->v.added == ADDED_AFTER ? bias : 0;

@@ -50,6 +50,8 @@ static void judge_row(search *s, int64_t n, bool first, judgement *j)
         j->max_bounds = fmax(j->max_bounds, share);
         j->max_abs = fmax(j->max_abs, abs);
         j->square += first && isfinite(abs) ? abs * abs : 0;
+        j->silent = j->silent || (!p->given && isfinite(s->e.out[c]) && !(s->e.out_limit[c] < (double)INFINITY) &&
+                                  share_of(p, got[c], right[c], bound[c], &abs) > 1);
         j->changes = j->changes || differs(p, right[c], bound[c], s->e.out[c]);
     }
     j->max_bounds = fmax(j->max_bounds, s->e.weights_bounds);
@@ -112,7 +114,7 @@ static bool is_wide(const variation *v) { return is_precision(v) || v->stored; }
 static bool explains(const judgement *j, const variation *v, double square_without)
 {
     const bool nearer = !is_precision(v) || j->square <= 0.25 * square_without;
-    return j->whole && (j->changes || v->stored) && j->max_bounds <= 1 && nearer;
+    return j->whole && !j->silent && (j->changes || v->stored) && j->max_bounds <= 1 && nearer;
 }
 
 static bool same_ids(const finding *a, const finding *b)

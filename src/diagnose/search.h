@@ -11,6 +11,7 @@ typedef struct judgement {
     double max_abs, max_bounds;
     double square; /* sum of the squared differences of the first rows */
     bool changes;  /* it does not give the right answer on this data */
+    bool silent;   /* it promises no number where OUT differs: it explains nothing */
     bool whole;    /* every row was compared; otherwise it was out of its bounds before */
 } judgement;
 

@@ -3,6 +3,7 @@
 #include "evaluator.h"
 
 #include <attn_ref.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -15,11 +16,19 @@ static double power_steps(const evaluator *e) { return (e->a.exp + 2 * e->a.u) *
 /* max(a, b), NaN if either is */
 static double greater(double a, double b) { return isnan(a) || a > b ? a : b; }
 
-/* e^x; where the maximum is not taken off, as f32 or f16 has it. */
+/* What powers and their sum can be where the maximum is not taken off: ln of the greatest number, of the least normal one and of the least
+   denormal; the greatest itself. */
+static const struct range {
+    double most, normal, least, greatest;
+} ranges[] = {[MAX_RIGHT] = {0, 0, 0, 0},
+              [MAX_NOT_TAKEN] = {0x1.62e42fp6, -87.34, -103.98, (double)FLT_MAX},
+              [MAX_NOT_TAKEN_F16] = {11.09, -9.71, -17.33, 65504},
+              [MAX_NOT_TAKEN_F64] = {0x1.62e42fefa39efp9, -708.4, -745.14, DBL_MAX}};
+
 static double power(const evaluator *e, double x)
 {
-    const double most = e->v.max == MAX_NOT_TAKEN ? 0x1.62e42fp6 : 11.09, least = e->v.max == MAX_NOT_TAKEN ? -103.98 : -17.33;
-    return !e->v.max || (x <= most && x >= least) ? exp(x) : x > most ? (double)INFINITY : x < least ? 0 : x;
+    const struct range *r = &ranges[e->v.max];
+    return !e->v.max || (x <= r->most && x >= r->least) ? exp(x) : x > r->most ? (double)INFINITY : x < r->least ? 0 : x;
 }
 
 /* The bound of the relative error of e^(masked[j] - top), as a logarithm. */
@@ -104,7 +113,7 @@ typedef struct denominator {
 
 static bool has_sink(const evaluator *e) { return e->p->o.sinks && e->v.sink != SINK_IGNORED; }
 
-static denominator denominator_of_row(const evaluator *e, const row_place *w)
+static denominator denominator_of_row(evaluator *e, const row_place *w)
 {
     const row_values *r = &e->row;
     const arithmetic *a = &e->a;
@@ -128,7 +137,8 @@ static denominator denominator_of_row(const evaluator *e, const row_place *w)
             d.sum = round ? keep_sum(e, d.sum + keep(e, exp(keep(e, x)))) : d.sum + power(e, x);
             d.grown += exp(x + exponent_of(e, j, d.top));
         }
-    d.sum = overflows ? (double)INFINITY : round ? keep(e, d.sum) : d.sum;
+    d.sum = overflows || (e->v.max && d.sum > ranges[e->v.max].greatest) ? (double)INFINITY : round ? keep(e, d.sum) : d.sum;
+    e->row.risky = e->row.risky || (e->v.max && d.sum > 0 && log(d.sum) < ranges[e->v.max].normal); /* a few bits are left */
     return d;
 }
 

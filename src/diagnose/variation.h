@@ -115,7 +115,7 @@ enum causal_choice { CAUSAL_RIGHT, CAUSAL_IGNORED, CAUSAL_ONE_MORE, CAUSAL_STRIC
 enum window_choice { WINDOW_RIGHT, WINDOW_LESS, WINDOW_MORE, WINDOW_NONE };
 enum softmax_choice { SOFTMAX_RIGHT, SOFTMAX_COLUMNS, SOFTMAX_ALL, SOFTMAX_HEADS, SOFTMAX_NONE, SOFTMAX_NONE_INF };
 enum sink_choice { SINK_RIGHT, SINK_IGNORED, SINK_ZERO, SINK_OVERFLOWS_F32, SINK_OVERFLOWS_F64 };
-enum max_choice { MAX_RIGHT, MAX_NOT_TAKEN, MAX_NOT_TAKEN_F16 }; /* the powers overflow and underflow in f32, in f16 */
+enum max_choice { MAX_RIGHT, MAX_NOT_TAKEN, MAX_NOT_TAKEN_F16, MAX_NOT_TAKEN_F64 }; /* the powers overflow and underflow in f32, ... */
 enum empty_choice { EMPTY_RIGHT, EMPTY_NAN, EMPTY_MEAN, EMPTY_MEAN_VALID };
 enum keep_choice { KEEP_RIGHT, KEEP_SEEN }; /* which weights dropout keeps: as the options say, or as the weights given show */
 enum kept_choice { KEPT_RIGHT, KEPT_NOT_SCALED };
