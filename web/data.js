@@ -82,6 +82,14 @@ function arrayOfElement(name, info) {
     });
 }
 
+const LABEL_LETTERS = 200; // what is longer is measured and cut at every drawing, and shown nowhere
+
+// {query: [name, ...] or null, key: ..., layer: ...}
+function readLabels(lists) {
+    const cut = (name) => (name.length > LABEL_LETTERS ? `${[...name.slice(0, 2 * LABEL_LETTERS)].slice(0, LABEL_LETTERS).join('')}…` : name);
+    return Object.fromEntries(Object.entries(lists || {}).map(([axis, names]) => [axis, names && names.map(cut)]));
+}
+
 // What is shown: sizes, options and arrays. The arrays of a model made in the page are there already.
 class Model {
     constructor(info, arrays) {
@@ -90,7 +98,7 @@ class Model {
         this.arrays = arrays;
         this.options = info.options || {};
         this.known = Boolean(info.options);
-        this.labels = info.labels || {};
+        this.labels = readLabels(info.labels);
         const s = info.shape || {};
         Object.assign(this, {H: s.H || 1, Hkv: s.Hkv || s.H || 1, Lq: s.Lq || 0, Lk: s.Lk || 0, d: s.d_k || 0, dv: s.d_v || 0});
         this.B = (s.B || 1) * (s.layers || 1);

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Sizes that people have: 512 tokens and 12 heads, 4096 tokens and one, and more than a page can hold."""
+import json
+import pathlib
 import tempfile
 import unittest
 
@@ -120,6 +122,15 @@ class Tokens4096(PageTest):
         row, column, value, time = self.clicked("scores", 3000, 1000)
         self.assertAlmostEqual(value, q[0, row] @ k[0, column], places=4)
         self.assertLess(time, 1000)
+
+
+class LongNames(PageTest):
+    def test_words_of_many_letters_do_not_hold_the_page_up(self):
+        pathlib.Path(folder.name, "words.json").write_text(json.dumps(["A" * 20000, "나" * 20000, "c"]), encoding="utf-8")
+        self.attention(1, 3, 4, "--tokens", "words.json")
+        self.assertLess(self.open("stage=weights"), 10)
+        row, column, _, _ = self.clicked("weights", 1, 0)
+        self.assertEqual((row, column), (1, 0))
 
 
 class Summary(PageTest):
