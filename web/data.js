@@ -86,7 +86,8 @@ const LABEL_LETTERS = 200; // what is longer is measured and cut at every drawin
 
 // {query: [name, ...] or null, key: ..., layer: ...}
 function readLabels(lists) {
-    const cut = (name) => (name.length > LABEL_LETTERS ? `${[...name.slice(0, 2 * LABEL_LETTERS)].slice(0, LABEL_LETTERS).join('')}…` : name);
+    const first = (name) => [...name.slice(0, 2 * LABEL_LETTERS)].slice(0, LABEL_LETTERS).join('');
+    const cut = (name) => (name.length > LABEL_LETTERS ? `${first(name)}…` : name);
     return Object.fromEntries(Object.entries(lists || {}).map(([axis, names]) => [axis, names && names.map(cut)]));
 }
 
