@@ -11,7 +11,8 @@
  *
  * Everything but attn_linear is computed in f64 whatever the dtypes are, and rounded once to the dtype of the output: its error is half a
  * unit in the last place and what docs/numerics.md says of f64. f16, bf16, f32 and f64 are taken, each tensor its own.
- * A row's bits depend on nothing but the row: not on threads, strides, the rows beside it, nor the ISA level (attn_linear: on one level).
+ * A row's bits depend on nothing but the row: not on threads, strides, the rows beside it, nor on the ISA level but for attn_linear and
+ * GELU and SiLU.
  * NaN and Inf go through by IEEE arithmetic and stay in their row. No output may share an element with an input.
  *
  * Errors of every call: ATTN_E_ARG, ATTN_E_SHAPE, ATTN_E_DTYPE, ATTN_E_NOMEM, ATTN_E_CANCELLED; argument errors are found before anything
@@ -119,7 +120,7 @@ typedef enum attn_activation {
     ATTN_RELU = 3       /* max(x, 0); NaN stays */
 } attn_activation;
 
-/* out = f(x), element by element. x: rank 1 to 8; out: the shape of x. -inf gives NaN but with ATTN_RELU. */
+/* out = f(x), element by element. x: rank 1 to 8; out: the shape of x. -inf gives 0, inf gives inf. */
 ATTN_API attn_status attn_activate(attn_ctx *ctx, attn_tensor *out, const attn_tensor *x, attn_activation f);
 /* out = f(gate) * up: SwiGLU with ATTN_SILU (Shazeer 2020, "GLU Variants Improve Transformer"). All of one shape. */
 ATTN_API attn_status attn_glu(attn_ctx *ctx, attn_tensor *out, const attn_tensor *gate, const attn_tensor *up, attn_activation f);

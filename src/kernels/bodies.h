@@ -24,6 +24,7 @@
 #include "body_trace.h"
 #include "body_sweep.h"
 #include "body_linear.h"
+#include "body_activate.h"
 #include "body_peak.h"
 
 #define ATTN_KERNEL_ENTRY(ret, name, args) .name = name,

@@ -67,6 +67,7 @@ typedef struct attn_linear_job {
    linear_size   bytes of the packed weights
    linear_pack   packs W [terms][columns] (strides in elements; real): also zeroes the padding
    linear        the product
+   gelu, gelu_tanh, silu   of every real of x [n], in place; an element's bits depend on nothing but the element
    peak          multiply-adds in registers only; returns the floating-point operations done. *sink keeps the compiler honest
    stream        reads count reals and nothing else; *sink, their maximum, keeps the compiler honest */
 #define ATTN_KERNELS(X)                                                                                                                    \
@@ -81,6 +82,9 @@ typedef struct attn_linear_job {
     X(int64_t, linear_size, (int64_t terms, int64_t columns))                                                                              \
     X(void, linear_pack, (void *packed, const void *w, int64_t row_stride, int64_t column_stride, int64_t terms, int64_t columns))         \
     X(void, linear, (const attn_linear_job *job))                                                                                          \
+    X(void, gelu, (void *x, int64_t n))                                                                                                    \
+    X(void, gelu_tanh, (void *x, int64_t n))                                                                                               \
+    X(void, silu, (void *x, int64_t n))                                                                                                    \
     X(double, peak, (int64_t rounds, double *sink))                                                                                        \
     X(void, stream, (const void *memory, int64_t count, double *sink))
 

@@ -1,28 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* attn_activate, attn_glu and attn_softmax. Each form is the one that does not cancel where x is far below 0. */
+/* attn_activate, attn_glu and attn_softmax. */
 #include "activation.h"
 
 #include "../ops/overlap.h"
 #include <math.h>
-
-static void gelu(double *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        x[i] = 0.5 * x[i] * erfc(-0.70710678118654752 * x[i]);
-}
-
-/* (1 + tanh z)/2 = 1/(1 + e^(-2z)) */
-static void gelu_tanh(double *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        x[i] = x[i] / (1 + exp(-1.5957691216057308 * (x[i] + 0.044715 * x[i] * x[i] * x[i])));
-}
-
-static void silu(double *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        x[i] = x[i] / (1 + exp(-x[i]));
-}
 
 static void relu(double *x, int64_t n)
 {
@@ -30,13 +11,19 @@ static void relu(double *x, int64_t n)
         x[i] = x[i] < 0 ? 0 : x[i];
 }
 
+typedef struct activation {
+    const attn_kernels *kernels;
+    attn_activation f;
+} activation;
+
 static void activate_row(const void *how, const double *const vector[2], const double *other, double *row, int64_t n)
 {
+    const activation *a = how;
     (void)vector;
-    switch (*(const attn_activation *)how) {
-    case ATTN_GELU: gelu(row, n); break;
-    case ATTN_GELU_TANH: gelu_tanh(row, n); break;
-    case ATTN_SILU: silu(row, n); break;
+    switch (a->f) {
+    case ATTN_GELU: a->kernels->gelu(row, n); break;
+    case ATTN_GELU_TANH: a->kernels->gelu_tanh(row, n); break;
+    case ATTN_SILU: a->kernels->silu(row, n); break;
     case ATTN_RELU: relu(row, n); break;
     }
     for (int64_t i = 0; other && i < n; i++)
@@ -82,7 +69,8 @@ attn_status attn_activation_check(attn_ctx *ctx, attn_activation f)
 
 attn_status attn_activation_run(attn_ctx *ctx, const attn_tensor *out, const attn_tensor *x, const attn_tensor *up, attn_activation f)
 {
-    return attn_run_rows(ctx, &(attn_row_work){.out = out, .x = x, .other = up, .compute = activate_row, .how = &f});
+    const activation how = {ctx->isa->f64, f};
+    return attn_run_rows(ctx, &(attn_row_work){.out = out, .x = x, .other = up, .compute = activate_row, .how = &how});
 }
 
 attn_status attn_copy_run(attn_ctx *ctx, const attn_tensor *to, const attn_tensor *from)

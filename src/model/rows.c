@@ -73,8 +73,12 @@ void attn_load_row(double *to, const attn_tensor *from, int64_t at, int64_t stri
 {
     if (from->dtype == ATTN_F32) {
         const float *x = (const float *)from->data + at;
-        for (int64_t i = 0; i < n; i++)
-            to[i] = x[i * stride];
+        if (stride == 1)
+            for (int64_t i = 0; i < n; i++)
+                to[i] = x[i];
+        else
+            for (int64_t i = 0; i < n; i++)
+                to[i] = x[i * stride];
         return;
     }
     for (int64_t i = 0; i < n; i++)
@@ -85,8 +89,12 @@ void attn_store_row(const attn_tensor *to, int64_t at, int64_t stride, int64_t n
 {
     if (to->dtype == ATTN_F32) {
         float *x = (float *)to->data + at;
-        for (int64_t i = 0; i < n; i++)
-            x[i * stride] = (float)from[i];
+        if (stride == 1)
+            for (int64_t i = 0; i < n; i++)
+                x[i] = (float)from[i];
+        else
+            for (int64_t i = 0; i < n; i++)
+                x[i * stride] = (float)from[i];
         return;
     }
     for (int64_t i = 0; i < n; i++)

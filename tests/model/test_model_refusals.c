@@ -213,8 +213,38 @@ static void out_of_memory(void **state) {
     assert_in_range(refused, 20, 99);
 }
 
+static void second_calls_allocate_nothing(void **state) {
+    (void)state;
+    meter m = {.left = 1000};
+    const attn_ctx_opts hooks = {.threads = 1, .alloc = metered_alloc, .free = metered_free, .user = &m};
+    attn_tensor x = floats(0, 2, SHAPE(2, 4)), out = floats(1, 2, SHAPE(2, 4));
+    const attn_tensor table = floats(2, 2, SHAPE(4, 4)), b = floats(3, 1, SHAPE(4));
+    const attn_mha_desc mha = {.heads = 2, .w_q = &table, .w_k = &table, .w_v = &table, .w_o = &table};
+    const attn_mlp_desc mlp = {.w_up = &table, .w_gate = &table, .w_down = &table};
+    const attn_norm_opts norm = {.weight = &b, .bias = &b};
+    attn_ctx *ctx = NULL;
+    attn_layer *layer = NULL;
+    attn_rope *rope = NULL;
+    assert_int_equal(attn_ctx_create(&ctx, &hooks, NULL, 0), ATTN_OK);
+    assert_ok(ctx, attn_rope_create(ctx, &rope, DESC(.head_dim = 2)));
+    const attn_layer_desc d = {.self = &mha, .self_norm = &norm, .mlp = &mlp, .mlp_norm = &norm, .rope = rope};
+    assert_ok(ctx, attn_layer_prepare(ctx, &layer, &d));
+    int left = 0;
+    for (int run = 0; run < 3; run++) {
+        assert_ok(ctx, attn_layer_run(ctx, &out, layer, &x, NULL));
+        assert_ok(ctx, attn_glu(ctx, &out, &x, &x, ATTN_SILU));
+        assert_true(run == 0 || m.left == left);
+        left = m.left;
+    }
+    attn_layer_destroy(layer);
+    attn_rope_destroy(rope);
+    attn_ctx_destroy(ctx);
+    assert_int_equal(m.held, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(norms), cmocka_unit_test(activations_and_linear), cmocka_unit_test(ropes),
-                                       cmocka_unit_test(embeddings), cmocka_unit_test(out_of_memory)};
+                                       cmocka_unit_test(embeddings), cmocka_unit_test(out_of_memory),
+                                       cmocka_unit_test(second_calls_allocate_nothing)};
     return cmocka_run_group_tests_name("model_refusals", tests, NULL, NULL);
 }

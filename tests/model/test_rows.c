@@ -107,9 +107,9 @@ static void norm_error(double *error, const double *x, int64_t n, const ref_norm
 
 static double activation_share(attn_activation f, double x) {
     switch (f) {
-    case ATTN_GELU: return (2 * (x * x + 2) + 12) * U64;
-    case ATTN_GELU_TANH: return (7 * 1.6 * fabs(x + 0.044715 * x * x * x) + 6) * U64;
-    case ATTN_SILU: return 6 * U64;
+    case ATTN_GELU: return (2 * x * x + 22) * U64;
+    case ATTN_GELU_TANH: return (9 * 1.6 * fabs(x + 0.044715 * x * x * x) + 7) * U64;
+    case ATTN_SILU: return (2 * fabs(x) + 7) * U64;
     default: return 0;
     }
 }
@@ -184,7 +184,7 @@ static bool parts_have_the_same_bits(attn_ctx *other, row_call *c, rng *r) {
 
 static void random_rows_meet_the_reference(void **state) {
     (void)state;
-    attn_ctx *ctx = new_ctx(NULL, 2), *other = new_ctx("scalar", 3);
+    attn_ctx *ctx = new_ctx(NULL, 2), *other = new_ctx(NULL, 3), *scalar = new_ctx("scalar", 1);
     const uint64_t seed = test_seed();
     const int64_t count = test_count(6000);
     double share[KINDS] = {0};
@@ -193,7 +193,7 @@ static void random_rows_meet_the_reference(void **state) {
         row_call c;
         random_call(&c, &r);
         assert_ok(ctx, run(ctx, &c));
-        if (!is_right(&c, share) || !parts_have_the_same_bits(other, &c, &r)) {
+        if (!is_right(&c, share) || !parts_have_the_same_bits(c.kind == ACTIVATE || c.kind == GLU ? other : scalar, &c, &r)) {
             print_error("%s, ATTN_TEST_SEED=%llu problem %lld: x %s of %lld, activation %d, norm flags %u\n", kinds[c.kind],
                         (unsigned long long)seed, (long long)n, attn_dtype_name(c.x.dtype), (long long)row_width(&c.x), (int)c.f,
                         c.norm.flags);
@@ -207,6 +207,7 @@ static void random_rows_meet_the_reference(void **state) {
     }
     attn_ctx_destroy(ctx);
     attn_ctx_destroy(other);
+    attn_ctx_destroy(scalar);
 }
 
 static bool is_close(double got, double want) {
@@ -254,6 +255,11 @@ static void non_finite_rows(void **state) {
     assert_true(got[3] == 0.5F && got[4] == 0 && got[5] == 0.5F && got[6] == 0 && got[7] == 0 && got[8] == 0);
     assert_ok(ctx, attn_activate(ctx, &out, &tx, ATTN_RELU));
     assert_true(got[0] == 1 && isnan(got[1]) && got[2] == 2 && got[4] == 0);
+    x[0] = INFINITY;
+    for (int f = ATTN_GELU; f <= ATTN_RELU; f++) {
+        assert_ok(ctx, attn_activate(ctx, &out, &tx, (attn_activation)f));
+        assert_true(got[0] == INFINITY && isnan(got[1]) && got[2] > 1.7F && got[4] == 0);
+    }
     attn_ctx_destroy(ctx);
 }
 
