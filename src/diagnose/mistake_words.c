@@ -39,7 +39,7 @@ static const mistake_words words[] = {
      {"the scale given is ignored: 1/sqrt(d_k) is used", "지정한 스케일을 무시하고 1/sqrt(d_k)을 씀"},
      {"pass the scale on", "지정한 스케일을 넘겨준다"}},
     {"softmax-over-columns",
-     {"softmax over the wrong axis: over axis -2 (each column, the queries; axis 0 of a matrix) instead of axis -1",
+     {"softmax over axis 0 of the scores (axis -2, each column: the queries) instead of axis -1",
       "softmax의 축이 틀림: 축 -1 대신 축 -2 (열마다, 쿼리 방향; 행렬에서는 축 0)"},
      {"softmax(scores, axis=-1): each row must sum to 1", "softmax(scores, axis=-1): 행마다 합이 1이어야 한다"}},
     {"softmax-over-all-cells",

@@ -12,7 +12,7 @@ typedef struct change {
     unsigned needs, never; /* FACT_* that the problem has, or has not */
     double scale;          /* given, when not 0 */
     double factor;         /* on q, when not 0 */
-    bool oblong, heads, blind, brief, apart, poisoned, longer;
+    bool oblong, square, heads, blind, brief, apart, poisoned, longer;
 } change;
 
 static const change changes[] = {
@@ -22,6 +22,7 @@ static const change changes[] = {
      .scale = 0.3},
     {.text = {"a row that sees no key", "키가 하나도 보이지 않는 행"}, .needs = FACT_MASK_OR_ADDED, .blind = true},
     {.text = {"three keys more than queries", "쿼리보다 세 개 많은 키"}, .oblong = true},
+    {.text = {"as many keys as queries", "쿼리와 같은 수의 키"}, .needs = FACT_SDPA, .never = FACT_SQUARE, .square = true},
     {.text = {"a longer sequence, for example of 24", "더 긴 시퀀스, 예를 들면 24"}, .longer = true},
     {.text = {"6 query heads, on 2 KV heads where they are shared", "쿼리 헤드 6개, KV 헤드를 나누어 쓰면 2개"},
      .needs = FACT_HEADS,
@@ -159,7 +160,7 @@ static bool other_problem(problem *p, stream *s, const problem *like, const chan
     p->H = c->heads ? 6 : like->H;
     p->Hkv = !c->heads ? like->Hkv : like->Hkv < like->H ? 2 : 6;
     p->Lq = c->longer ? 24 : smaller(like->Lq);
-    p->Lk = c->oblong ? p->Lq + 3 : c->longer ? 24 + like->Lk - like->Lq : smaller(like->Lk);
+    p->Lk = c->oblong ? p->Lq + 3 : c->square ? p->Lq : c->longer ? 24 + like->Lk - like->Lq : smaller(like->Lk);
     p->Lk = p->Lk > 0 && p->Lk < 2 * SMALL ? p->Lk : SMALL;
     p->d = smaller(like->d);
     p->d_v = smaller(like->d_v);
@@ -198,7 +199,7 @@ static bool apart(const problem *p, const outputs *a, const outputs *b, int64_t 
 {
     for (int64_t n = 0; n < count; n++) {
         double abs;
-        if (share_of(p, a->value[n], b->value[n], a->bound[n] + b->bound[n], &abs) > 10)
+        if (share_of(p, a->value[n], b->value[n], a->bound[n] + b->bound[n], 0, &abs) > 10)
             return true;
     }
     return false;

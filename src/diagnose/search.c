@@ -13,28 +13,32 @@ enum { FIRST_ROWS = 64 };
 
 /* ----------------------------------------------------------------- one cell ---- */
 
-double share_of(const problem *p, double got, double want, double bound, double *abs)
+/* Numbers of this magnitude and above are infinite in the dtype of OUT. */
+static double infinite_from(const problem *p) { return greatest_of(p->dtype) * (1 + roundoff_of(p->dtype) / 2); }
+
+double share_of(const problem *p, double got, double want, double bound, double right, double *abs)
 {
     *abs = 0;
-    if (got == want || (isnan(got) && isnan(want)))
+    if (got == want || (isnan(got) && isnan(want)) || (!isfinite(right) && !isfinite(want) && !isfinite(got)))
         return 0;
     const bool not_promised = !p->given && !(bound < (double)INFINITY);
-    if (!isfinite(want)) {
-        *abs = not_promised && !isfinite(got) ? 0 : (double)INFINITY;
-        return *abs;
+    const double limit = limit_of(p, want, bound), off = fabs(got - want), size = fabs(want), most = infinite_from(p);
+    const bool finite = isfinite(want) && isfinite(got);
+    if (isfinite(want) && not_promised) {
+        *abs = finite && size < most ? off : 0;
+        return finite && size >= most ? (double)INFINITY : 0;
     }
-    const double limit = limit_of(p, want, bound), off = fabs(got - want);
-    if (not_promised || fabs(want) + limit > greatest_of(p->dtype))
+    if (isinf(got) && size + limit >= most && (got > 0) == (want > 0)) /* rounds to that infinity */
         return 0;
-    *abs = isnan(off) ? (double)INFINITY : off;
-    return limit > 0 ? *abs / limit : (double)INFINITY;
+    *abs = finite && size - limit < most ? off : (double)INFINITY;
+    return limit > 0 && isfinite(*abs) ? *abs / limit : (double)INFINITY;
 }
 
 /* Would this number be told from the right one? */
 static bool differs(const problem *p, double right, double bound, double other)
 {
     double abs;
-    return share_of(p, other, right, bound, &abs) > 1;
+    return share_of(p, round_to(p->dtype, other), right, bound, right, &abs) > 1;
 }
 
 /* ------------------------------------------------------------- one variation ---- */
@@ -46,12 +50,16 @@ static void judge_row(search *s, int64_t n, bool first, judgement *j)
     evaluator_deliver(&s->e, s->rows[n]);
     for (int64_t c = 0; c < p->width; c++) {
         double abs;
-        const double share = share_of(p, got[c], s->e.out[c], s->e.out_limit[c], &abs);
+        const double share = share_of(p, got[c], s->e.out[c], s->e.out_limit[c], right[c], &abs);
         j->max_bounds = fmax(j->max_bounds, share);
         j->max_abs = fmax(j->max_abs, abs);
+        if (isfinite(abs)) {
+            j->finite = fmax(j->finite, abs);
+            j->beyond = abs > limit_of(p, right[c], bound[c]) ? fmax(j->beyond, abs) : j->beyond;
+        }
         j->square += first && isfinite(abs) ? abs * abs : 0;
         j->silent = j->silent || (!p->given && isfinite(s->e.out[c]) && !(s->e.out_limit[c] < (double)INFINITY) &&
-                                  share_of(p, got[c], right[c], bound[c], &abs) > 1);
+                                  share_of(p, got[c], right[c], bound[c], right[c], &abs) > 1);
         j->changes = j->changes || differs(p, right[c], bound[c], s->e.out[c]);
     }
     j->max_bounds = fmax(j->max_bounds, s->e.weights_bounds);
@@ -76,7 +84,7 @@ void search_right(search *s)
 {
     const problem *p = s->p;
     const variation right = {.keys = KEYS_RIGHT};
-    double *worst = arena_zeroed(s->m, s->count, sizeof *worst);
+    double *worst = arena_zeroed(s->m, s->count, sizeof *worst), beyond = 0;
     if (!worst)
         return;
     evaluator_set(&s->e, &right);
@@ -86,7 +94,10 @@ void search_right(search *s)
         memcpy(s->right_bound + n * p->width, s->e.out_limit, (size_t)p->width * sizeof(double));
         for (int64_t c = 0; c < p->width; c++) {
             double abs;
-            worst[n] = fmax(worst[n], share_of(p, p->got[s->rows[n] * p->width + c], s->e.out[c], s->e.out_limit[c], &abs));
+            const double want = s->e.out[c];
+            const double share = share_of(p, p->got[s->rows[n] * p->width + c], want, s->e.out_limit[c], want, &abs);
+            worst[n] = fmax(worst[n], share);
+            beyond = share > 1 && isfinite(abs) ? fmax(beyond, abs) : beyond;
         }
     }
     int64_t places = 0; /* the rows that differ most stand first; there may be many rows, so only the first few are sorted */
@@ -101,6 +112,7 @@ void search_right(search *s)
         s->order[places] = first;
     }
     s->right_is = search_judge(s, &right, false);
+    s->right_is.beyond = beyond;
 }
 
 /* ---------------------------------------------------------------- findings ---- */
@@ -110,11 +122,25 @@ static bool is_precision(const variation *v) { return v->in.precision != PRECISI
 /* Its bound is wider than that of docs/numerics.md: what explains OUT without stands first. */
 static bool is_wide(const variation *v) { return is_precision(v) || v->stored; }
 
-/* A computation in 16 bits explains a difference only if it comes nearer than the same in full precision: its bound is wide. */
-static bool explains(const judgement *j, const variation *v, double square_without)
+/* A bound may be wider than the numbers themselves, so that being within it says little. What explains a difference leaves at most a
+   hundredth of it beside what rounding makes; a computation in 16 bits, whose bound is wide, comes nearer than the same in full precision. */
+static bool explains(const search *s, const judgement *j, const variation *v, double square_without)
 {
-    const bool nearer = !is_precision(v) || j->square <= 0.25 * square_without;
+    const bool nearer = is_precision(v) ? j->square <= 0.25 * square_without : is_wide(v) || j->beyond <= 0.01 * s->right_is.beyond;
     return j->whole && !j->silent && (j->changes || v->stored) && j->max_bounds <= 1 && nearer;
+}
+
+/* What matches, but is more than a hundred times as far off as the best, is not tied with it. */
+static void leave_near_best(search *s)
+{
+    double best = (double)INFINITY;
+    for (int i = 0; i < s->findings; i++)
+        if (s->found[i].matches && !is_wide(&s->found[i].v))
+            best = fmin(best, s->found[i].j.finite);
+    for (int i = 0; i < s->findings; i++) {
+        finding *f = &s->found[i];
+        f->matches = f->matches && (f->j.beyond == 0 || f->j.finite <= 100 * best);
+    }
 }
 
 static bool same_ids(const finding *a, const finding *b)
@@ -192,7 +218,7 @@ static void try_single(search *s, const mistake *m, double *square)
         return;
     }
     f.j = search_judge(s, &m->v, false);
-    f.matches = explains(&f.j, &m->v, s->right_is.square);
+    f.matches = explains(s, &f.j, &m->v, s->right_is.square);
     s->tried++;
     *square = f.j.square;
     if (f.matches || (f.j.changes && !is_wide(&m->v))) /* a wide bound is near everything */
@@ -203,7 +229,7 @@ static void try_dialect(search *s, enum dialect d)
 {
     finding f = {.dialect = dialect_id[d], .v = dialect_variation(d, s->p)};
     f.j = search_judge(s, &f.v, true);
-    f.matches = explains(&f.j, &f.v, s->right_is.square);
+    f.matches = explains(s, &f.j, &f.v, s->right_is.square);
     s->tried++;
     if (f.matches)
         add(s, &f);
@@ -218,7 +244,7 @@ static void try_pair(search *s, const mistake *a, const mistake *b, double squar
     if (strcmp(a->id, b->id) == 0 || !variation_join(&f.v, &a->v, &b->v) || !variation_possible(s->p, &f.v))
         return;
     f.j = search_judge(s, &f.v, true);
-    f.matches = explains(&f.j, &f.v, square_of_one);
+    f.matches = explains(s, &f.j, &f.v, square_of_one);
     s->tried++;
     if (f.matches)
         add(s, &f);
@@ -265,6 +291,7 @@ void search_all(search *s)
         try_dialect(s, (enum dialect)d);
     if (!matching(s))
         try_pairs(s, square);
+    leave_near_best(s);
     if (s->findings)
         qsort(s->found, (size_t)s->findings, sizeof *s->found, by_rank);
 }

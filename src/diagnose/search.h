@@ -9,6 +9,8 @@
 /* How near a variation comes to OUT. */
 typedef struct judgement {
     double max_abs, max_bounds;
+    double finite; /* the greatest difference of two finite numbers */
+    double beyond; /* the same where it is beyond the bound of the right answer, 0: nowhere */
     double square; /* sum of the squared differences of the first rows */
     bool changes;  /* it does not give the right answer on this data */
     bool silent;   /* it promises no number where OUT differs: it explains nothing */
@@ -40,8 +42,9 @@ typedef struct search {
     int findings, room, tried, left_out;
 } search;
 
-/* The difference of one cell, in bounds: 0 = the same. */
-double share_of(const problem *p, double got, double want, double bound, double *abs);
+/* The difference of one cell, in bounds: 0 = the same. NaN is met by NaN and an infinity by that infinity, unless the right answer itself
+   is not finite: docs/numerics.md does not say which it is then. */
+double share_of(const problem *p, double got, double want, double bound, double right, double *abs);
 /* Judges the right answer on the rows of s, and orders them. */
 void search_right(search *s);
 /* Every mistake alone, and where none matches every two of them; the dialects. */

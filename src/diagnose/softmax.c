@@ -158,11 +158,20 @@ static double weight_of_nothing(const evaluator *e, const row_place *w, int64_t 
     }
 }
 
+/* Does the causal variation alone keep the row from seeing a key? */
+static bool emptied_by_causal(const evaluator *e, const row_place *w)
+{
+    for (int64_t j = w->first_key; j < w->first_key + w->keys && j - w->first_key <= w->causal_pos; j++)
+        if (e->row.hidden[j] == ATTN_HIDDEN_CAUSAL)
+            return true;
+    return false;
+}
+
 static void weigh(evaluator *e, const row_place *w, int64_t j, denominator d)
 {
     const arithmetic *a = &e->a;
     row_values *r = &e->row;
-    if (d.count == 0 && !has_sink(e) && e->v.empty) {
+    if (d.count == 0 && !has_sink(e) && e->v.empty && (!e->v.empty_own || emptied_by_causal(e, w))) {
         r->weights[j] = weight_of_nothing(e, w, j);
         r->drift[j] = ((double)e->Lk + 4) * a->u * fabs(r->weights[j]);
         r->fate[j] = r->weights[j] == 0 ? FATE_GONE : FATE_SEEN;

@@ -133,6 +133,7 @@ typedef struct variation {
     uint8_t align, align_scope; /* align_scope: the causal order alone, not window and ALiBi */
     uint8_t causal, window_left, window_right;
     uint8_t softmax, max, sink, empty, lse;
+    uint8_t empty_own; /* empty is for the rows that the causal variation empties */
     uint8_t keep, kept, no_dropout;
     uint8_t stored;
     uint8_t output;                   /* attention alone */
