@@ -220,7 +220,8 @@ static int64_t compare_right(diagnose_report *r, search *s, const reading *shape
         evaluator_deliver(&s->e, rows[n]);
         for (int64_t c = 0; c < p->width; c++) {
             double abs;
-            const double got = p->got[rows[n] * p->width + c], want = s->e.out[c], share = share_of(p, got, want, s->e.out_limit[c], want, &abs);
+            const double got = p->got[rows[n] * p->width + c], want = s->e.out[c];
+            const double share = share_of(p, got, want, s->e.out_limit[c], want, &abs);
             const double beside = p->a.slack * s->e.out_limit[c];
             r->cells++;
             r->max_abs = fmax(r->max_abs, abs);

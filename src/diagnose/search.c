@@ -19,7 +19,8 @@ static double infinite_from(const problem *p) { return greatest_of(p->dtype) * (
 double share_of(const problem *p, double got, double want, double bound, double right, double *abs)
 {
     *abs = 0;
-    if (got == want || (isnan(got) && isnan(want)) || (!isfinite(right) && !isfinite(want) && !isfinite(got)))
+    const bool any_kind = !isfinite(right) && !isfinite(want) && !isfinite(got);
+    if (got == want || (isnan(got) && isnan(want)) || any_kind)
         return 0;
     const bool not_promised = !p->given && !(bound < (double)INFINITY);
     const double limit = limit_of(p, want, bound), off = fabs(got - want), size = fabs(want), most = infinite_from(p);
@@ -123,7 +124,8 @@ static bool is_precision(const variation *v) { return v->in.precision != PRECISI
 static bool is_wide(const variation *v) { return is_precision(v) || v->stored; }
 
 /* A bound may be wider than the numbers themselves, so that being within it says little. What explains a difference leaves at most a
-   hundredth of it beside what rounding makes; a computation in 16 bits, whose bound is wide, comes nearer than the same in full precision. */
+   hundredth of it beside what rounding makes; a computation in 16 bits, whose bound is wide, comes nearer than the same in full
+   precision. */
 static bool explains(const search *s, const judgement *j, const variation *v, double square_without)
 {
     const bool nearer = is_precision(v) ? j->square <= 0.25 * square_without : is_wide(v) || j->beyond <= 0.01 * s->right_is.beyond;
