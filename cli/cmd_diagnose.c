@@ -46,7 +46,8 @@ static int judge(const options *o, const diagnose_input *in)
     if (status != DIAGNOSE_OK)
         return trouble("%s", status == DIAGNOSE_NO_MEMORY ? "out of memory" : why);
     const bool given = in->tolerance_given;
-    const int printed = opt_given(o, OPT_JSON) ? diagnose_print_json(r, o->verb->name, given) : diagnose_print_text(r, lang, given);
+    const int printed =
+        opt_given(o, OPT_JSON) ? diagnose_print_json(r, o->verb->name, lang, given) : diagnose_print_text(r, lang, given);
     const int code = r->verdict == DIAGNOSE_EQUAL ? EXIT_DONE : EXIT_DIFFERS;
     diagnose_free(r);
     return printed ? printed : code;

@@ -11,24 +11,26 @@ static void print_ids(json_writer *j, const char *key, const diagnose_candidate 
 }
 
 /* The names of a pair, with a plus between them. */
-static void print_joined(json_writer *j, const char *key, const diagnose_candidate *c, const char *const *(*text)(const mistake_words *))
+static void print_joined(json_writer *j, const char *key, const diagnose_candidate *c, enum diagnose_lang lang,
+                         const char *const *(*text)(const mistake_words *))
 {
+    static const char *const and_then[] = {"; and ", "; 그리고 "};
     char all[1024];
     size_t at = 0;
     for (int i = 0; i < c->parts && at < sizeof all; i++)
-        at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", i ? "; and " : "", text(c->part[i])[DIAGNOSE_EN]);
+        at += (size_t)snprintf(all + at, sizeof all - at, "%s%s", i ? and_then[lang] : "", text(c->part[i])[lang]);
     jw_string(j, key, all);
 }
 
 static const char *const *name_of(const mistake_words *w) { return w->name; }
 static const char *const *remedy_of(const mistake_words *w) { return w->remedy; }
 
-static void print_candidate(json_writer *j, const diagnose_candidate *c)
+static void print_candidate(json_writer *j, const diagnose_candidate *c, enum diagnose_lang lang)
 {
     jw_begin(j, NULL, '{');
     print_ids(j, "ids", c);
-    print_joined(j, "name", c, name_of);
-    print_joined(j, "remedy", c, remedy_of);
+    print_joined(j, "name", c, lang, name_of);
+    print_joined(j, "remedy", c, lang, remedy_of);
     jw_bool(j, "matches", c->matches);
     jw_number(j, "max_abs", c->max_abs, ATTN_F32);
     jw_number(j, "max_bounds", c->max_bounds, ATTN_F32);
@@ -70,11 +72,12 @@ static void print_comparison(json_writer *j, const diagnose_report *r, bool give
     jw_end(j, '}');
 }
 
-static void print_apart(json_writer *j, const diagnose_report *r)
+static void print_apart(json_writer *j, const diagnose_report *r, enum diagnose_lang lang)
 {
+    static const char *const some[] = {"some of them: ", "일부만: "};
     char text[256];
-    const char *apart = r->tell_apart[DIAGNOSE_EN];
-    snprintf(text, sizeof text, "%s%s", r->tells_all ? "" : "some of them: ", apart ? apart : "");
+    const char *apart = r->tell_apart[lang];
+    snprintf(text, sizeof text, "%s%s", r->tells_all ? "" : some[lang], apart ? apart : "");
     jw_string(j, "tell_apart", apart ? text : NULL);
 }
 
@@ -94,7 +97,7 @@ static void print_sampled(json_writer *j, const diagnose_report *r)
     jw_end(j, '}');
 }
 
-int diagnose_print_json(const diagnose_report *r, const char *command, bool given)
+int diagnose_print_json(const diagnose_report *r, const char *command, enum diagnose_lang lang, bool given)
 {
     static const char *const verdicts[] = {"equal", "named", "tied", "unknown"};
     json_writer j = jw_begin_document(command);
@@ -102,14 +105,14 @@ int diagnose_print_json(const diagnose_report *r, const char *command, bool give
     jw_string(&j, "verdict", verdicts[r->verdict]);
     jw_begin(&j, "candidates", '[');
     for (int i = 0; i < r->candidates; i++)
-        print_candidate(&j, &r->candidate[i]);
+        print_candidate(&j, &r->candidate[i], lang);
     jw_end(&j, ']');
     jw_begin(&j, "tied", '[');
     for (int i = 0; i < r->candidates && r->matching > 1; i++)
         if (r->candidate[i].matches)
             print_ids(&j, NULL, &r->candidate[i]);
     jw_end(&j, ']');
-    print_apart(&j, r);
+    print_apart(&j, r, lang);
     print_sampled(&j, r);
     return jw_end_document(&j);
 }

@@ -8,6 +8,6 @@
 #include <diagnose.h>
 
 /* Both return an exit code of printing: 0, or trouble. `command` is "diagnose sdpa". */
-int diagnose_print_json(const diagnose_report *r, const char *command, bool given);
+int diagnose_print_json(const diagnose_report *r, const char *command, enum diagnose_lang lang, bool given);
 int diagnose_print_text(const diagnose_report *r, enum diagnose_lang lang, bool given);
 #endif

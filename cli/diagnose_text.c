@@ -80,6 +80,9 @@ static void print_details(const diagnose_candidate *c, enum diagnose_lang lang)
         printf("    %s%s\n", texts[T_REMEDY][lang], c->part[i]->remedy[lang]);
 }
 
+/* "nan" whatever the sign bit says */
+static double unsigned_nan(double x) { return isnan(x) ? fabs(x) : x; }
+
 static void print_first(const diagnose_report *r, enum diagnose_lang lang)
 {
     if (!r->first_rank) {
@@ -89,7 +92,8 @@ static void print_first(const diagnose_report *r, enum diagnose_lang lang)
     fputs(texts[T_FIRST][lang], stdout);
     for (int32_t i = 0; i < r->first_rank; i++)
         printf("%s%lld", i ? "," : "", (long long)r->first[i]);
-    printf(lang == DIAGNOSE_EN ? "]: %.6g, and should be %.6g.\n" : "]: %.6g, 정답은 %.6g.\n", r->first_got, r->first_right);
+    printf(lang == DIAGNOSE_EN ? "]: %.6g, and should be %.6g.\n" : "]: %.6g, 정답은 %.6g.\n", unsigned_nan(r->first_got),
+           unsigned_nan(r->first_right));
 }
 
 /* "They lie in head 2, rows 3-5." where they do not lie everywhere. */
