@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum { NEAREST = 5 };
-static const double default_work = 1.2e7, equality_may_take = 80; /* in units of work */
+static const double default_work = 6e6, equality_may_take = 160; /* in units of work */
 
 /* ------------------------------------------------------------------ shapes ---- */
 
