@@ -142,17 +142,21 @@ static denominator denominator_of_row(evaluator *e, const row_place *w)
     return d;
 }
 
+/* Is the key at j one of the row's own sequence? */
+static bool of_item(const row_place *w, int64_t j) { return j >= w->first_key && j < w->first_key + w->keys; }
+
 /* A row (or column) without a single key, and what becomes of its weights. */
 static double weight_of_nothing(const evaluator *e, const row_place *w, int64_t j)
 {
-    const int64_t local = j - w->first_key;
+    if (!of_item(w, j))
+        return 0;
     switch (e->v.empty) {
     case EMPTY_NAN:
         return (double)NAN;
     case EMPTY_MEAN:
-        return local >= 0 && local < w->keys ? 1 / (double)w->keys : 0;
+        return 1 / (double)w->keys;
     case EMPTY_MEAN_VALID:
-        return local >= 0 && local < w->kv_len ? 1 / (double)w->kv_len : 0;
+        return j - w->first_key < w->kv_len ? 1 / (double)w->kv_len : 0;
     default:
         return 0;
     }
@@ -205,10 +209,10 @@ static void stage_weights(evaluator *e, const row_place *w)
     memset(r->drift, 0, (size_t)e->Lk * sizeof(double));
     if (e->v.softmax == SOFTMAX_NONE || e->v.softmax == SOFTMAX_NONE_INF) {
         for (int64_t j = 0; j < e->Lk; j++) {
-            const bool gone = r->fate[j] == FATE_GONE;
-            r->weights[j] = !gone || e->v.softmax == SOFTMAX_NONE_INF ? r->masked[j] : 0;
+            const bool gone = r->fate[j] == FATE_GONE, counts = !gone || (e->v.softmax == SOFTMAX_NONE_INF && of_item(w, j));
+            r->weights[j] = counts ? r->masked[j] : 0;
             r->drift[j] = gone ? 0 : r->error[j];
-            r->fate[j] = gone && e->v.softmax == SOFTMAX_NONE ? FATE_GONE : FATE_SEEN;
+            r->fate[j] = counts ? FATE_SEEN : FATE_GONE;
         }
         return;
     }
@@ -255,8 +259,6 @@ static void stage_dropout(evaluator *e, const row_place *w)
 }
 
 /* ------------------------------------------------------------------ output ---- */
-
-static bool of_item(const row_place *w, int64_t j) { return j >= w->first_key && j < w->first_key + w->keys; }
 
 /* Adds weight * v of one key to the output, and to what its bound is made of; error NULL: v is exact. */
 static void add_value(evaluator *e, double weight, double drift, const double *v, const double *error)
