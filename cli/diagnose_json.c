@@ -114,5 +114,7 @@ int diagnose_print_json(const diagnose_report *r, const char *command, enum diag
     jw_end(&j, ']');
     print_apart(&j, r, lang);
     print_sampled(&j, r);
+    jw_int(&j, "tried", r->tried);
+    jw_int(&j, "left_out", r->left_out);
     return jw_end_document(&j);
 }

@@ -24,6 +24,8 @@ enum text {
     T_NEAREST,
     T_MISSES,
     T_TRIED,
+    T_LEFT_OUT,
+    T_DROPOUT,
     T_BOUND,
     T_BOUND_GIVEN,
     T_SAMPLED,
@@ -51,6 +53,9 @@ static const char *const texts[TEXTS][DIAGNOSE_LANGS] = {
     [T_NEAREST] = {"The nearest of the others (they do not give OUT):\n", "그다음으로 가까운 것 (OUT과 맞지 않음):\n"},
     [T_MISSES] = {"off by %.3g (%.2g bounds)", "차이 %.3g (한계의 %.2g배)"},
     [T_TRIED] = {"%d mistakes and pairs were tried.\n", "실수와 그 조합 %d가지를 시험했다.\n"},
+    [T_LEFT_OUT] = {"%d others were left out for their size.\n", "%d가지는 커서 시험하지 않았다.\n"},
+    [T_DROPOUT] = {"Dropout cannot be seen without the weights: --got-weights W.\n",
+                   "dropout은 가중치 없이는 알 수 없다: --got-weights W.\n"},
     [T_BOUND] = {"Bound: docs/numerics.md for %s, cell by cell; at most %.3g beside half an ulp (%.3g of the value).\n",
                  "오차 한계: docs/numerics.md의 %s, 셀마다; 값의 반올림(%.3g배 이하) 외에 최대 %.3g.\n"},
     [T_BOUND_GIVEN] = {"Bound: atol %.3g + rtol %.3g * abs(right), as given.\n",
@@ -190,7 +195,11 @@ int diagnose_print_text(const diagnose_report *r, enum diagnose_lang lang, bool 
         printf(texts[T_WEIGHTS][lang], r->weights_max_bounds);
     if (!r->matching)
         print_nearest(r, lang);
+    if (!r->matching && r->dropout_untold)
+        fputs(texts[T_DROPOUT][lang], stdout);
     printf(texts[T_TRIED][lang], r->tried);
+    if (r->left_out)
+        printf(texts[T_LEFT_OUT][lang], r->left_out);
     print_bound(r, lang, given);
     return finish_stdout();
 }

@@ -278,6 +278,8 @@ static bool fill_candidates(diagnose_report *r, const search *s, const char *sha
         mistakes += f->matches && !f->dialect;
     }
     r->tried = s->tried;
+    r->left_out = s->left_out;
+    r->dropout_untold = !s->weights_known;
     r->verdict = r->matching == 0                                       ? DIAGNOSE_UNKNOWN
                  : mistakes == 1 || (mistakes == 0 && r->matching == 1) ? DIAGNOSE_NAMED
                                                                         : DIAGNOSE_TIED;
@@ -328,7 +330,7 @@ static bool search_mistakes(diagnose_report *r, search *s, problem *p, const rea
     if (s->m->failed)
         return false;
     search_right(s);
-    find_dropped_weights(p, &s->e);
+    s->weights_known = find_dropped_weights(p, &s->e);
     if (!shape->id || s->right_is.max_bounds > 1)
         search_all(s);
     if (s->m->failed || !fill_candidates(r, s, shape->id))

@@ -73,6 +73,8 @@ typedef struct diagnose_report {
     int64_t from[4], to[4], extent[4];
     diagnose_candidate *candidate; /* those that match, best first; then the nearest others */
     int candidates, matching;
+    int left_out;                           /* not tried for their cost */
+    bool dropout_untold;                    /* the weights are not known: whether dropout was on cannot be seen */
     int tried;                              /* mistakes and pairs */
     const char *tell_apart[DIAGNOSE_LANGS]; /* with several that match: an input that would tell them apart; NULL: none is known */
     bool tells_all;                         /* all of them; otherwise some */

@@ -96,17 +96,17 @@ static void gather_row(gathering *g, const evaluator *e, int64_t row, const doub
     }
 }
 
-void find_dropped_weights(problem *p, evaluator *e)
+bool find_dropped_weights(problem *p, evaluator *e)
 {
     const int64_t rows = p->B * p->H * p->Lq;
     const bool solvable = !p->mha && !p->packed && p->d_v >= p->Lk && p->Lk <= MOST_KEYS && p->Lk > 0;
     variation before = {.keys = KEYS_RIGHT};
     if ((double)rows * (double)p->Lk > most_cells || (!p->got_weights && !solvable))
-        return;
+        return false;
     const double *weights = p->got_weights ? p->got_weights : solved_weights(p, e->m);
     gathering g = {.kept = arena_zeroed(e->m, rows * p->Lk, 1), .ratio = arena_zeroed(e->m, rows * p->Lk, sizeof(double))};
     if (!weights || !g.kept || !g.ratio)
-        return;
+        return false;
     before.no_dropout = 1;
     evaluator_set(e, &before);
     for (int64_t row = 0; row < rows; row++) {
@@ -114,7 +114,7 @@ void find_dropped_weights(problem *p, evaluator *e)
         gather_row(&g, e, row, weights + row * p->Lk, p->got_weights ? 0 : 1e-2);
     }
     if (g.dropped == 0 || g.ratios == 0)
-        return;
+        return true;
     qsort(g.ratio, (size_t)g.ratios, sizeof *g.ratio, by_size);
     const double scaled = g.ratio[g.ratios / 2], share = (double)g.dropped / (double)(g.dropped + g.ratios);
     const bool shows = scaled > 1.01 && g.ratio[g.ratios / 4] > 0.99 * scaled && g.ratio[3 * g.ratios / 4] < 1.01 * scaled;
@@ -122,4 +122,5 @@ void find_dropped_weights(problem *p, evaluator *e)
     p->seen_p = p->o.dropout > 0 ? p->o.dropout : shows ? 1 - 1 / scaled : round(20 * share) / 20; /* rates are round numbers */
     p->seen_p = fmin(fmax(p->seen_p, 0), 0.95);
     p->facts |= FACT_SEEN_WEIGHTS;
+    return true;
 }

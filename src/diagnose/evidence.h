@@ -5,7 +5,7 @@
 
 #include "evaluator.h"
 
-/* Sets seen_kept, seen_p and FACT_SEEN_WEIGHTS of p where some weights are 0 that should not be. The weights of OUT are p->got_weights, or,
-   where V of each head has full row rank (d_v >= Lk), the w of w V = OUT. e is an evaluator of p. */
-void find_dropped_weights(problem *p, evaluator *e);
+/* Are the weights of OUT known? Sets seen_kept, seen_p and FACT_SEEN_WEIGHTS of p where some weights are 0 that should not be. The weights
+   of OUT are p->got_weights, or, where V of each head has full row rank (d_v >= Lk), the w of w V = OUT. e is an evaluator of p. */
+bool find_dropped_weights(problem *p, evaluator *e);
 #endif

@@ -38,6 +38,7 @@ typedef struct search {
     double *right, *right_bound; /* [count][width] */
     judgement right_is;          /* of the right answer */
     double work;                 /* multiply-adds that one mistake may take */
+    bool weights_known;          /* what dropout does could be seen */
     finding *found;
     int findings, room, tried, left_out;
 } search;
