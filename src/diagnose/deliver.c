@@ -99,7 +99,8 @@ bool variation_possible(const problem *p, const variation *v)
         return false;
     if (v->in.precision && v->in.steps & STEPS_SPLIT_SCALE && !(right_scale(p) > 0))
         return false;
-    if ((v->stored == STORED_F32 && p->dtype != ATTN_F64) || (v->stored == STORED_DECIMALS && p->decimals < 0))
+    if ((v->stored == STORED_F32 && p->dtype != ATTN_F64) || (v->stored == STORED_DECIMALS && p->decimals < 0) ||
+        (v->stored == STORED_WEIGHTS && p->dtype != ATTN_F16 && p->dtype != ATTN_BF16))
         return false;
     if (!p->mha)
         return !v->concat && !v->w_o;
@@ -191,6 +192,6 @@ void evaluator_deliver(evaluator *e, int64_t at)
         deliver_mha(e, at);
     else
         deliver_attention(e, at);
-    for (int64_t c = 0; c < e->p->width && e->v.stored; c++)
+    for (int64_t c = 0; c < e->p->width && (e->v.stored == STORED_F32 || e->v.stored == STORED_DECIMALS); c++)
         e->out_limit[c] += e->v.stored == STORED_F32 ? roundoff_of(ATTN_F32) * fabs(e->out[c]) : 0.51 * pow(10, -e->p->decimals);
 }

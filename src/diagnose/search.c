@@ -118,7 +118,7 @@ void search_right(search *s)
 
 /* ---------------------------------------------------------------- findings ---- */
 
-static bool is_precision(const variation *v) { return v->in.precision != PRECISION_RIGHT; }
+static bool is_precision(const variation *v) { return v->in.precision || v->narrow; }
 
 /* Its bound is wider than that of docs/numerics.md: what explains OUT without stands first. */
 static bool is_wide(const variation *v) { return is_precision(v) || v->stored; }
@@ -282,6 +282,18 @@ static int by_rank(const void *x, const void *y)
     return better(a, b) ? -1 : better(b, a) ? 1 : a->number - b->number;
 }
 
+/* A wide bound that holds beside an explanation that needs none says nothing. */
+static void drop_wide(search *s)
+{
+    int exact = 0, kept = 0;
+    for (int i = 0; i < s->findings; i++)
+        exact += s->found[i].matches && !s->found[i].v.stored;
+    for (int i = 0; i < s->findings; i++)
+        if (!exact || !s->found[i].matches || !s->found[i].v.stored)
+            s->found[kept++] = s->found[i];
+    s->findings = kept;
+}
+
 void search_all(search *s)
 {
     double *square = arena_zeroed(s->m, mistake_count, sizeof *square);
@@ -293,6 +305,7 @@ void search_all(search *s)
         try_dialect(s, (enum dialect)d);
     if (!matching(s))
         try_pairs(s, square);
+    drop_wide(s);
     leave_near_best(s);
     if (s->findings)
         qsort(s->found, (size_t)s->findings, sizeof *s->found, by_rank);

@@ -171,6 +171,23 @@ static bool emptied_by_causal(const evaluator *e, const row_place *w)
     return false;
 }
 
+/* A weight of that power: here one of the two may be rounded. */
+static double narrowed(const evaluator *e, double power_of_x, double sum)
+{
+    switch (e->v.narrow) {
+    case NARROW_WEIGHTS_F16:
+        return round_to(ATTN_F16, power_of_x / sum);
+    case NARROW_WEIGHTS_BF16:
+        return round_to(ATTN_BF16, power_of_x / sum);
+    case NARROW_POWERS_F16:
+        return round_to(ATTN_F16, power_of_x) / sum;
+    case NARROW_POWERS_BF16:
+        return round_to(ATTN_BF16, power_of_x) / sum;
+    default:
+        return power_of_x / sum;
+    }
+}
+
 static void weigh(evaluator *e, const row_place *w, int64_t j, denominator d)
 {
     const arithmetic *a = &e->a;
@@ -185,7 +202,7 @@ static void weigh(evaluator *e, const row_place *w, int64_t j, denominator d)
         return;
     const double x = r->masked[j] - d.top;
     const bool round = e->v.in.precision && e->v.in.steps & STEPS_SOFTMAX;
-    r->weights[j] = (round ? keep(e, exp(keep(e, x))) : power(e, x)) / d.sum;
+    r->weights[j] = narrowed(e, round ? keep(e, exp(keep(e, x))) : power(e, x), d.sum);
     r->weights[j] = e->v.in.full & FULL_WEIGHTS ? r->weights[j] : keep(e, r->weights[j]);
     if (isfinite(x) && isfinite(d.sum)) {
         const double S = fmax(0, log(d.grown / d.sum)) + (d.count + rescales(e) + 4) * a->u, ln = x - log(d.sum);
@@ -260,6 +277,14 @@ static void stage_dropout(evaluator *e, const row_place *w)
 
 /* ------------------------------------------------------------------ output ---- */
 
+/* What places to round, and numbers that are rounded to the other side, may add to a sum in parts of its size. */
+static double ulps_of(const evaluator *e)
+{
+    const bool bf16 = e->v.in.precision == PRECISION_BF16 || e->v.narrow == NARROW_WEIGHTS_BF16 || e->v.narrow == NARROW_POWERS_BF16;
+    const double half_ulp = roundoff_of(bf16 ? ATTN_BF16 : ATTN_F16);
+    return e->v.in.precision ? 4 * half_ulp : e->v.narrow ? half_ulp : e->v.stored == STORED_WEIGHTS ? 1.01 * roundoff_of(e->p->dtype) : 0;
+}
+
 /* Adds weight * v of one key to the output, and to what its bound is made of; error NULL: v is exact. */
 static void add_value(evaluator *e, double weight, double drift, const double *v, const double *error)
 {
@@ -303,8 +328,7 @@ static void stage_output(evaluator *e, const row_place *w)
     for (int64_t c = 0; c < e->d_v; c++) {
         r->output[c] = keep(e, r->output[c]);
         r->limit[c] += count == 0 ? 0 : (count + rescales(e) + 4) * a->u * size[c] + 256 * (count + 8) * a->tiny;
-        if (e->v.in.precision) /* places to round differ by a few units in the last place */
-            r->limit[c] += 4 * roundoff_of(e->v.in.precision == PRECISION_BF16 ? ATTN_BF16 : ATTN_F16) * size[c];
+        r->limit[c] += ulps_of(e) * size[c];
         r->limit[c] = r->risky ? (double)INFINITY : r->limit[c];
     }
 }

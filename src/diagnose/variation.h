@@ -44,8 +44,9 @@ enum order_choice { ORDER_RIGHT, ORDER_QK, ORDER_QV, ORDER_KV, ORDER_ROTATED, OR
 /* How the numbers were kept at the end, and what that says of the computation. */
 enum stored_choice {
     STORED_RIGHT,
-    STORED_F32,     /* OUT is f64, but was computed in f32 */
-    STORED_DECIMALS /* rounded to a few decimals */
+    STORED_F32,      /* OUT is f64, but was computed in f32 */
+    STORED_DECIMALS, /* rounded to a few decimals */
+    STORED_WEIGHTS   /* OUT has 16 bits, and so had the weights; in which blocks, and before or after the division, is not known */
 };
 
 typedef struct input_variation {
@@ -116,6 +117,8 @@ enum window_choice { WINDOW_RIGHT, WINDOW_LESS, WINDOW_MORE, WINDOW_NONE };
 enum softmax_choice { SOFTMAX_RIGHT, SOFTMAX_COLUMNS, SOFTMAX_ALL, SOFTMAX_HEADS, SOFTMAX_NONE, SOFTMAX_NONE_INF };
 enum sink_choice { SINK_RIGHT, SINK_IGNORED, SINK_ZERO, SINK_OVERFLOWS_F32, SINK_OVERFLOWS_F64 };
 enum max_choice { MAX_RIGHT, MAX_NOT_TAKEN, MAX_NOT_TAKEN_F16, MAX_NOT_TAKEN_F64 }; /* the powers overflow and underflow in f32, ... */
+/* 16 bits for the weights alone, or for the powers before they are divided by their sum. */
+enum narrow_choice { NARROW_NOTHING, NARROW_WEIGHTS_F16, NARROW_WEIGHTS_BF16, NARROW_POWERS_F16, NARROW_POWERS_BF16 };
 enum empty_choice { EMPTY_RIGHT, EMPTY_NAN, EMPTY_MEAN, EMPTY_MEAN_VALID };
 enum keep_choice { KEEP_RIGHT, KEEP_SEEN }; /* which weights dropout keeps: as the options say, or as the weights given show */
 enum kept_choice { KEPT_RIGHT, KEPT_NOT_SCALED };
@@ -132,7 +135,7 @@ typedef struct variation {
     uint8_t kv_len, q_len_ignored;
     uint8_t align, align_scope; /* align_scope: the causal order alone, not window and ALiBi */
     uint8_t causal, window_left, window_right;
-    uint8_t softmax, max, sink, empty, lse;
+    uint8_t softmax, max, narrow, sink, empty, lse;
     uint8_t empty_own; /* empty is for the rows that the causal variation empties */
     uint8_t keep, kept, no_dropout;
     uint8_t stored;
