@@ -65,6 +65,7 @@ typedef struct evaluator {
     int64_t B, H, Hkv, Lq, Lk, d, d_v;  /* of q, k, v as this variation sees them */
     double *q, *k, *v_, *dq, *dk, *dv;  /* [B,H,Lq,d] ...; dq, dk, dv bound their errors, NULL: exact */
     double *own[6];                     /* memory for them */
+    double *projected[6];               /* mha: the right ones, before rows are moved or rounded; NULL: not made yet */
     double *linear_size, *linear_error; /* scratch of one row of a projection */
     double *turned, *w_o_turned;        /* a matrix transposed or rounded */
     const double *w_o;                  /* as the variation has it */

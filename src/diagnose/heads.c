@@ -78,6 +78,16 @@ static const double *matrix_of(const evaluator *e, double *own, const double *w,
     return own;
 }
 
+/* The loop that takes the time: y += factor * w, and their magnitudes. */
+static void add_products(double *restrict y, double *restrict size, double factor, const double *restrict w, int64_t n)
+{
+    for (int64_t c = 0; c < n; c++) {
+        const double product = factor * w[c];
+        y[c] += product;
+        size[c] += fabs(product);
+    }
+}
+
 void linear_row(evaluator *e, double *y, double *dy, const double *x, const double *dx, const double *w, const double *bias, int64_t m,
                 int64_t n)
 {
@@ -89,17 +99,21 @@ void linear_row(evaluator *e, double *y, double *dy, const double *x, const doub
         size[c] = fabs(y[c]);
         moved[c] = 0;
     }
-    for (int64_t t = 0; t < m; t++) {
+    for (int64_t t = 0; t < m; t++, w += n) {
         const double factor = exact ? x[t] : keep(e, x[t]), off = dx ? dx[t] : 0;
-        for (int64_t c = 0; c < n; c++) {
-            const double product = factor * w[t * n + c], more = off * fabs(w[t * n + c]);
-            y[c] = exact ? y[c] + product : keep_sum(e, y[c] + keep_product(e, product));
-            size[c] += fabs(product) + more;
-            moved[c] += more;
+        if (exact)
+            add_products(y, size, factor, w, n);
+        for (int64_t c = 0; !exact && c < n; c++) {
+            const double product = factor * w[c];
+            y[c] = keep_sum(e, y[c] + keep_product(e, product));
+            size[c] += fabs(product);
         }
+        for (int64_t c = 0; off != 0 && c < n; c++)
+            moved[c] += off * fabs(w[c]);
     }
     for (int64_t c = 0; c < n; c++) {
         y[c] = exact ? y[c] : keep(e, y[c]);
+        size[c] += moved[c];
         dy[c] = a->slack * (moved[c] + (double)(m + 2) * a->u * size[c] + (double)(m + 2) * a->tiny);
         dy[c] = 2 * size[c] < a->most ? dy[c] : (double)INFINITY;
     }
@@ -191,6 +205,35 @@ static void project(evaluator *e, int which, double *to, double *error, int64_t 
     }
 }
 
+/* Is projection `which` as it should be? */
+static bool projects_right(const evaluator *e, int which)
+{
+    const input_variation *v = &e->v.in;
+    return order_source[v->order][which] == which && !transposed(v, which) && !bias_missing(v, which) && v->split == SPLIT_RIGHT &&
+           (v->precision == PRECISION_RIGHT || v->full & FULL_OUTSIDE);
+}
+
+/* The right projections are made once: most mistakes change one of the three, or none. */
+static void project_or_copy(evaluator *e, int which, int64_t heads, int64_t L, int64_t size)
+{
+    double *const to = e->own[which], *const error = e->own[3 + which], **right = &e->projected[which], **bound = &e->projected[3 + which];
+    const int64_t count = e->p->B * heads * L * size;
+    if (*right && projects_right(e, which)) {
+        memcpy(to, *right, (size_t)count * sizeof *to);
+        memcpy(error, *bound, (size_t)count * sizeof *error);
+        return;
+    }
+    project(e, which, to, error, heads, L);
+    if (*right || !projects_right(e, which))
+        return;
+    *bound = arena_zeroed(e->m, count, sizeof **bound);
+    *right = arena_zeroed(e->m, count, sizeof **right);
+    if (e->m->failed)
+        return;
+    memcpy(*right, to, (size_t)count * sizeof *to);
+    memcpy(*bound, error, (size_t)count * sizeof *error);
+}
+
 /* ------------------------------------------------------------------ make ---- */
 
 /* Rounds all of x, and again after a factor. */
@@ -227,9 +270,9 @@ void heads_make(evaluator *e)
         e->dq = e->own[3];
         e->dk = e->own[4];
         e->dv = e->own[5];
-        project(e, 0, e->q, e->dq, p->H, p->Lq);
-        project(e, 1, e->k, e->dk, p->Hkv, p->Lk);
-        project(e, 2, e->v_, e->dv, p->Hkv, p->Lk);
+        project_or_copy(e, 0, p->H, p->Lq, p->d);
+        project_or_copy(e, 1, p->Hkv, p->Lk, p->d);
+        project_or_copy(e, 2, p->Hkv, p->Lk, p->d_v);
     } else {
         memcpy(e->q, p->q, (size_t)(p->B * p->H * p->Lq * p->d) * sizeof(double));
         memcpy(e->k, p->k, (size_t)(p->B * p->Hkv * p->Lk * p->d) * sizeof(double));

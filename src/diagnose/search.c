@@ -206,7 +206,8 @@ static bool applies(const search *s, const mistake *m) { return (m->needs & ~s->
 static bool too_large(search *s, const variation *v)
 {
     const bool groups = v->softmax == SOFTMAX_COLUMNS || v->softmax == SOFTMAX_ALL;
-    return groups && evaluator_setup_cost(s->p, v) > 20 * s->work;
+    const bool rounds = v->in.precision && !(v->in.full & FULL_OUTSIDE); /* every step of the projections, which takes ten times as long */
+    return (groups || rounds) && evaluator_setup_cost(s->p, v) > 20 * s->work;
 }
 
 static void try_single(search *s, const mistake *m, double *square)
