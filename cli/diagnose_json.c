@@ -93,6 +93,8 @@ static void print_sampled(json_writer *j, const diagnose_report *r)
         jw_int(j, NULL, r->sampled[i]);
     jw_end(j, ']');
     jw_int(j, "of", r->of_rows);
+    jw_int(j, "compared", r->sampled_all);
+    jw_int(j, "all", r->of_all);
     jw_bool(j, "equality_too", r->sampled_equality);
     jw_end(j, '}');
 }

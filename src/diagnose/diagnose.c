@@ -310,6 +310,8 @@ static bool fill_sampled(diagnose_report *r, const search *s)
         r->sampled[n] = s->rows[n] % s->p->Lq;
     r->sampled_rows = without_repeats(r->sampled, s->count);
     r->of_rows = s->p->Lq;
+    r->sampled_all = s->count;
+    r->of_all = s->p->rows;
     return true;
 }
 

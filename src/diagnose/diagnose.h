@@ -80,7 +80,8 @@ typedef struct diagnose_report {
     bool tells_all;                         /* all of them; otherwise some */
     int64_t *sampled;                       /* NULL, or the rows (along Lq) that were compared */
     int64_t sampled_rows, of_rows;
-    bool sampled_equality; /* even whether OUT is right was judged by these rows alone */
+    int64_t sampled_all, of_all; /* the same counted over all batch items and heads (mha: batch items) */
+    bool sampled_equality;       /* even whether OUT is right was judged by these rows alone */
 } diagnose_report;
 
 typedef enum diagnose_status { DIAGNOSE_OK, DIAGNOSE_BAD_SHAPE, DIAGNOSE_NO_MEMORY } diagnose_status;
