@@ -53,12 +53,15 @@ np.savez('qkv.npz', q=r.standard_normal((2, 4, 6, 8)).astype('f4'), k=r.standard
 out = a('right.npy')
 np.save('half.npy', out.astype('f2'))
 np.save('off.npy', out + np.float32(1e-3))
+np.save('more.npy', out * np.float32(1.001))
 np.save('nan.npy', np.where(np.arange(5) == 4, np.nan, out))"
     attn diagnose sdpa qkv.npz --got half.npy
     attn diagnose sdpa qkv.npz --got half.npy --json | grep -qF '"source": "docs/numerics.md f16"'
     differs attn diagnose sdpa qkv.npz --got off.npy
     attn diagnose sdpa qkv.npz --got off.npy --atol 1.1e-3
     differs attn diagnose sdpa qkv.npz --got off.npy --atol 0.9e-3
+    attn diagnose sdpa qkv.npz --got more.npy --rtol 1.1e-3
+    differs attn diagnose sdpa qkv.npz --got more.npy --rtol 0.9e-3
     attn diagnose sdpa qkv.npz --got off.npy --rtol 2 --atol 0.01 | grep -qF "atol 0.01 + rtol 2"
     differs attn diagnose sdpa qkv.npz --got nan.npy --atol 100 | grep -qF "differs in 48 of 240 cells"
 }
