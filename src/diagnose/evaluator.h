@@ -40,7 +40,6 @@ typedef struct row_values {
     uint8_t *hidden, *fate;  /* ATTN_HIDDEN_*, enum fate */
     uint8_t *overflows;      /* this score is beyond what docs/numerics.md promises */
     double *after;           /* what is added to the weight afterwards */
-    double *exponent;        /* bound of the relative error of each power, as a logarithm */
     double *weights, *drift; /* after dropout, and the bounds of their errors */
     double *output, *limit;  /* [d_v] and the bounds */
     double row_max, lse;
@@ -50,7 +49,7 @@ typedef struct row_values {
 
 /* Rows that share a softmax: those of a head (columns, all cells) or those of the heads (one position). */
 typedef struct softmax_group {
-    int64_t b, h, i; /* what it was made for: -1 where that is not a part of it */
+    int64_t b, h, i; /* what it was made for; the heads share one at each i, the rows of a head one at each h */
     bool made;
     double *top, *sum, *grown, *count; /* [Lk], or the first of them for all cells: greatest logit, sum of the powers, the same with
                                           every power as large as its error allows, members */
