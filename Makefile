@@ -12,7 +12,7 @@ export CMAKE_GENERATOR ?= $(if $(shell command -v ninja 2>/dev/null),Ninja,Unix 
 help:
 	@echo 'make demo       build, then compute attention on the files in examples/'
 	@echo 'make check      build and test, at most 10 minutes on two cores'
-	@echo 'make check-all  the same with sanitizers, clang, qemu, fuzzers and other programs as oracles; about 40 minutes'
+	@echo 'make check-all  the same with sanitizers, clang, qemu, fuzzers and other programs as oracles; about 50 minutes'
 	@echo 'make bench      GFLOP/s beside the peak of this machine, measured in the same run'
 	@echo 'make install    into PREFIX ($(PREFIX)); DESTDIR is honoured'
 	@echo 'make clean      remove build/'
