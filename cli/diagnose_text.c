@@ -60,10 +60,10 @@ static const char *const texts[TEXTS][DIAGNOSE_LANGS] = {
                  "오차 한계: docs/numerics.md의 %s, 셀마다; 값의 반올림(%.3g배 이하) 외에 최대 %.3g.\n"},
     [T_BOUND_GIVEN] = {"Bound: atol %.3g + rtol %.3g * abs(right), as given.\n",
                        "오차 한계: atol %.3g + rtol %.3g * abs(정답), 지정한 값.\n"},
-    [T_SAMPLED] = {"Too large to try everything on all rows: the mistakes were tried on %lld of %lld rows of all batch items and heads.\n",
-                   "모든 행에 시험하기에는 크다: 실수는 모든 배치와 헤드의 행 %lld/%lld개에서 시험했다.\n"},
-    [T_SAMPLED_ALL] = {"Too large to compute in full: only %lld of %lld rows of all batch items and heads were looked at.\n",
-                       "모두 계산하기에는 크다: 모든 배치와 헤드의 행 %lld/%lld개만 보았다.\n"},
+    [T_SAMPLED] = {"Too large to try everything on all rows: the mistakes were tried on %lld of %lld rows (%lld in each head).\n",
+                   "모든 행에 시험하기에는 크다: 실수는 행 %lld/%lld개에서 시험했다 (헤드마다 %lld개).\n"},
+    [T_SAMPLED_ALL] = {"Too large to compute in full: OUT was compared with the right answer in %lld of %lld rows (%lld in each head).\n",
+                       "모두 계산하기에는 크다: OUT을 정답과 행 %lld/%lld개에서 비교했다 (헤드마다 %lld개).\n"},
 };
 
 static void print_parts(const diagnose_candidate *c, enum diagnose_lang lang)
@@ -173,8 +173,10 @@ static void print_bound(const diagnose_report *r, enum diagnose_lang lang, bool 
         printf(texts[T_BOUND][lang], attn_dtype_name(r->dtype), r->atol, r->rtol);
     else
         printf(texts[T_BOUND][lang], attn_dtype_name(r->dtype), r->rtol, r->atol);
-    if (r->sampled)
-        printf(texts[r->sampled_equality ? T_SAMPLED_ALL : T_SAMPLED][lang], (long long)r->sampled_all, (long long)r->of_all);
+    if (r->sampled_equality)
+        printf(texts[T_SAMPLED_ALL][lang], (long long)r->compared, (long long)r->of_all, (long long)r->of_rows);
+    if (r->sampled && r->verdict != DIAGNOSE_EQUAL)
+        printf(texts[T_SAMPLED][lang], (long long)r->sampled_all, (long long)r->of_all, (long long)r->of_rows);
 }
 
 int diagnose_print_text(const diagnose_report *r, enum diagnose_lang lang, bool given)

@@ -311,7 +311,6 @@ static bool fill_sampled(diagnose_report *r, const search *s)
     r->sampled_rows = without_repeats(r->sampled, s->count);
     r->of_rows = s->p->Lq;
     r->sampled_all = s->count;
-    r->of_all = s->p->rows;
     return true;
 }
 
@@ -355,6 +354,8 @@ static diagnose_status run(diagnose_report *r, problem *p, arena *m, const diagn
     int64_t *bad = arena_zeroed(m, count, sizeof *bad);
     if (!rows || !bad)
         return DIAGNOSE_NO_MEMORY;
+    r->compared = count;
+    r->of_all = p->rows;
     r->sampled_equality = count < p->rows;
     const int64_t bad_count = compare_right(r, &s, shape, rows, count, bad);
     const bool equal = r->differing == 0 && r->weights_max_bounds <= 1 && !shape->id;

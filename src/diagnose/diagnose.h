@@ -81,6 +81,7 @@ typedef struct diagnose_report {
     int64_t *sampled;                       /* NULL, or the rows (along Lq) that were compared */
     int64_t sampled_rows, of_rows;
     int64_t sampled_all, of_all; /* the same counted over all batch items and heads (mha: batch items) */
+    int64_t compared;            /* of of_all, that were compared with the right answer */
     bool sampled_equality;       /* even whether OUT is right was judged by these rows alone */
 } diagnose_report;
 

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pairs may take as much as so many mistakes alone. */
-static const double pairs_may_take = 150;
 /* Rows that every mistake is judged by; one that lies within its bounds there is judged by all. */
 enum { FIRST_ROWS = 64 };
 
@@ -253,20 +251,68 @@ static void try_pair(search *s, const mistake *a, const mistake *b, double squar
         add(s, &f);
 }
 
-/* Every two mistakes. The later ones of the table, which change q, k and v, are in the outer loop: what they change is made once. */
-static void try_pairs(search *s, const double *square)
+/* What a pair costs beside its rows: nothing, q, k and v made anew, or all rows of a head before the first. Pairs with a wide bound are
+   tried for the mistakes that come nearest. */
+enum cost { COST_ROWS, COST_HEADS, COST_GROUP, COST_WIDE, COSTS };
+/* Each kind may take as much as so many mistakes alone. */
+static const double pairs_may_take[COSTS] = {[COST_ROWS] = 100, [COST_HEADS] = 100, [COST_GROUP] = 50, [COST_WIDE] = 100};
+
+static enum cost cost_of(const variation *v)
+{
+    const input_variation none = {.layout = LAYOUT_RIGHT};
+    if (is_wide(v))
+        return COST_WIDE;
+    if (v->softmax == SOFTMAX_COLUMNS || v->softmax == SOFTMAX_ALL)
+        return COST_GROUP;
+    return memcmp(&v->in, &none, sizeof none) == 0 ? COST_ROWS : COST_HEADS;
+}
+
+/* Is it possible here, and was it tried alone? */
+static bool was_tried(const double *square, int n) { return square[n] >= 0; }
+
+/* Every two mistakes of that cost together. The later ones of the table, which change q, k and v, are in the outer loop: what they change
+   is made once. */
+static void try_pairs(search *s, const double *square, enum cost cost)
 {
     const double before = s->e.work;
     for (int b = 1; b < mistake_count; b++)
         for (int a = 0; a < b; a++) {
-            if (square[a] < 0 || square[b] < 0 || (is_precision(&mistake_table[a].v)))
+            const enum cost of_a = cost_of(&mistake_table[a].v), of_b = cost_of(&mistake_table[b].v);
+            if (!was_tried(square, a) || !was_tried(square, b) || (of_a > of_b ? of_a : of_b) != cost)
                 continue;
-            if (s->e.work - before > pairs_may_take * s->work) {
+            if (s->e.work - before > pairs_may_take[cost] * s->work)
                 s->left_out++;
-                continue;
-            }
-            try_pair(s, &mistake_table[a], &mistake_table[b], fmin(fmin(square[a], square[b]), s->right_is.square));
+            else
+                try_pair(s, &mistake_table[a], &mistake_table[b], 0);
         }
+}
+
+/* The mistake that comes nearest of those not taken yet, -1: none. */
+static int next_nearest(const double *square, const bool *taken)
+{
+    int best = -1;
+    for (int a = 0; a < mistake_count; a++)
+        if (!taken[a] && was_tried(square, a) && !is_wide(&mistake_table[a].v) && (best < 0 || square[a] < square[best]))
+            best = a;
+    return best;
+}
+
+/* Each mistake, the nearest first, with each wide bound: rounding moves OUT by little. */
+static void try_wide_pairs(search *s, const double *square)
+{
+    const double before = s->e.work;
+    bool *taken = arena_zeroed(s->m, mistake_count, sizeof *taken);
+    for (int a = taken ? next_nearest(square, taken) : -1; a >= 0; a = next_nearest(square, taken)) {
+        taken[a] = true;
+        for (int b = 0; b < mistake_count; b++) {
+            if (!was_tried(square, b) || !is_wide(&mistake_table[b].v))
+                continue;
+            if (s->e.work - before > pairs_may_take[COST_WIDE] * s->work)
+                s->left_out++;
+            else
+                try_pair(s, &mistake_table[a], &mistake_table[b], fmin(fmin(square[a], square[b]), s->right_is.square));
+        }
+    }
 }
 
 static int by_rank(const void *x, const void *y)
@@ -304,8 +350,11 @@ void search_all(search *s)
         try_single(s, &mistake_table[i], &square[i]);
     for (int d = 0; d < DIALECTS; d++)
         try_dialect(s, (enum dialect)d);
+    const bool alone = matching(s) > 0;
+    for (int cost = COST_ROWS; cost < COST_WIDE && !alone; cost++)
+        try_pairs(s, square, (enum cost)cost);
     if (!matching(s))
-        try_pairs(s, square);
+        try_wide_pairs(s, square);
     drop_wide(s);
     leave_near_best(s);
     if (s->findings)

@@ -118,7 +118,7 @@ w = np.load('base_weights.npz')"
 r = np.random.default_rng(3)
 np.savez('qkv.npz', **{n: r.standard_normal((1, 2, 700, 32)).astype('f4') for n in 'qkv'})"
     attn sdpa qkv.npz --scale 1 -o out.npy
-    differs attn diagnose sdpa qkv.npz --got out.npy | grep -E "the mistakes were tried on [0-9]+ of 1400 rows of all batch items and heads"
+    differs attn diagnose sdpa qkv.npz --got out.npy | grep -E "the mistakes were tried on [0-9]+ of 1400 rows \(700 in each head\)"
     differs attn diagnose sdpa qkv.npz --got out.npy --json >sampled.json
     numpy "
 import json
