@@ -135,6 +135,15 @@ static void softmax_error(double *error, const double *x, const double *w, int64
     }
 }
 
+static bool all_finite(const double *x, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(x[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool is_right(row_call *c, double *share) {
     const int64_t n = row_width(&c->x), rows = row_count(&c->x);
     double *x = numbers(c, n), *up = numbers(c, n), *want = numbers(c, n), *error = numbers(c, n);
@@ -149,6 +158,9 @@ static bool is_right(row_call *c, double *share) {
         if (c->kind == LAYER_NORM || c->kind == RMS_NORM) {
             ref_norm(want, x, n, &o);
             norm_error(error, x, n, &o);
+            if (o.eps == 0 && n > 0 && isnan(want[0]) && all_finite(x, n)) { /* equal numbers and no eps: 0/0, however it is rounded */
+                continue;
+            }
         } else if (c->kind == SOFTMAX) {
             ref_softmax(want, x, n);
             softmax_error(error, x, want, n);
