@@ -10,14 +10,14 @@
 
 /* --got and --got-weights, and the tolerances. */
 typedef struct judged {
-    attn_tensor got, weights;
+    attn_tensor got, weights, computed;
     diagnose_input in;
 } judged;
 
 static int read_judged(judged *g, inputs *in)
 {
     const options *o = in->o;
-    *g = (judged){.in = {.got = &g->got, .tolerance_given = opt_given(o, OPT_RTOL) || opt_given(o, OPT_ATOL)}};
+    *g = (judged){.in = {.got = &g->got, .computed = &g->computed, .tolerance_given = opt_given(o, OPT_RTOL) || opt_given(o, OPT_ATOL)}};
     if (!opt_given(o, OPT_GOT))
         return trouble("attn %s needs --got OUT, the output to be judged", o->verb->name);
     int status = inputs_float(in, "--got", "output", o->value[OPT_GOT], &g->got);
@@ -53,28 +53,25 @@ static int judge(const options *o, const diagnose_input *in)
     return printed ? printed : code;
 }
 
-/* The library judges the arguments, in its own words: it computes the output once. */
-static int check_sdpa(session *s, const qkv *t, const attn_sdpa_opts *opts)
+/* The library's own output. Its refusal is the one that the user reads. */
+static int compute_sdpa(session *s, attn_tensor *out, const qkv *t, const attn_sdpa_opts *opts)
 {
     sizes z;
     int64_t shape[ATTN_MAX_DIMS];
-    attn_tensor out;
     const bool fits = sizes_of(&z, t, opts->cu_seqlens_q != NULL);
     const int32_t ndim = fits ? part_shape(&z, PART_OUTPUT, shape) : t->q.ndim;
-    int status = tensor_new(&out, "output", fits ? z.dtype : ATTN_F32, ndim, fits ? shape : t->q.shape);
+    const int status = tensor_new(out, "output", fits ? z.dtype : ATTN_F32, ndim, fits ? shape : t->q.shape);
     if (status)
         return status;
     session_begin(s);
-    status = session_end(s, attn_sdpa(s->ctx, &out, &t->q, &t->k, &t->v, opts));
-    free(out.data);
-    return status;
+    return session_end(s, attn_sdpa(s->ctx, out, &t->q, &t->k, &t->v, opts));
 }
 
 static int diagnose_sdpa(const options *o)
 {
     session s;
     inputs in = {.o = o};
-    judged g;
+    judged g = {.in = {.got = NULL}};
     qkv t;
     attention_setup setup;
     int status = session_open(&s, o);
@@ -86,7 +83,7 @@ static int diagnose_sdpa(const options *o)
     if (!status)
         status = setup_attention(&setup, &in);
     if (!status)
-        status = check_sdpa(&s, &t, &setup.opts);
+        status = compute_sdpa(&s, &g.computed, &t, &setup.opts);
     if (!status) {
         g.in.q = &t.q;
         g.in.k = &t.k;
@@ -97,16 +94,16 @@ static int diagnose_sdpa(const options *o)
             g.got = tensor_swapped(&g.got, 2, 3);
         status = judge(o, &g.in);
     }
+    free(g.computed.data);
     inputs_close(&in);
     session_close(&s);
     return status;
 }
 
-static int check_mha(session *s, const mha_files *w, const mha_inputs *m, const attn_sdpa_opts *sdpa)
+static int compute_mha(session *s, attn_tensor *out, const mha_files *w, const mha_inputs *m, const attn_sdpa_opts *sdpa)
 {
     sizes z;
     int64_t shape[ATTN_MAX_DIMS];
-    attn_tensor out;
     attn_mha_weights *prepared = NULL;
     attn_mha_opts opts = {.struct_size = sizeof opts, .sdpa = sdpa};
     if (attn_mha_prepare(s->ctx, &prepared, &w->desc) != ATTN_OK)
@@ -114,11 +111,10 @@ static int check_mha(session *s, const mha_files *w, const mha_inputs *m, const 
     const bool fits = mha_sizes(&z, w, m);
     if (fits)
         mha_output_shape(w, m, &z, shape);
-    int status = tensor_new(&out, "output", fits ? z.dtype : ATTN_F32, m->x.ndim, fits ? shape : m->x.shape);
+    int status = tensor_new(out, "output", fits ? z.dtype : ATTN_F32, m->x.ndim, fits ? shape : m->x.shape);
     if (!status) {
         session_begin(s);
-        status = session_end(s, attn_mha(s->ctx, &out, prepared, &m->x, m->memory_given, m->memory_v_given, &opts));
-        free(out.data);
+        status = session_end(s, attn_mha(s->ctx, out, prepared, &m->x, m->memory_given, m->memory_v_given, &opts));
     }
     attn_mha_weights_destroy(prepared);
     return status;
@@ -128,7 +124,7 @@ static int diagnose_mha(const options *o)
 {
     session s;
     inputs in = {.o = o};
-    judged g;
+    judged g = {.in = {.got = NULL}};
     mha_files w;
     mha_inputs m;
     attention_setup setup;
@@ -145,7 +141,7 @@ static int diagnose_mha(const options *o)
         status = setup_attention(&setup, &in);
     }
     if (!status)
-        status = check_mha(&s, &w, &m, &setup.opts);
+        status = compute_mha(&s, &g.computed, &w, &m, &setup.opts);
     if (!status) {
         g.in.mha = &w.desc;
         g.in.x = &m.x;
@@ -154,6 +150,7 @@ static int diagnose_mha(const options *o)
         g.in.opts = &setup.opts;
         status = judge(o, &g.in);
     }
+    free(g.computed.data);
     inputs_close(&in);
     session_close(&s);
     return status;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NEAREST = 5 };
+enum { NEAREST = 5, FAR_ROWS = 64 };
 static const double default_work = 6e6, equality_may_take = 160; /* in units of work */
 
 /* ------------------------------------------------------------------ shapes ---- */
@@ -175,6 +175,39 @@ static int64_t *mix_rows(arena *m, int64_t rows, const int64_t *bad, int64_t bad
         chosen[2 * n + 1 < *count ? 2 * n + 1 : n] = bad[from_bad[n]];
     *count = without_repeats(chosen, *count);
     return chosen;
+}
+
+typedef struct far_row {
+    double off;
+    int64_t row;
+} far_row;
+
+static int by_distance(const void *x, const void *y)
+{
+    const double a = ((const far_row *)x)->off, b = ((const far_row *)y)->off;
+    return a > b ? -1 : a < b;
+}
+
+/* Adds to a list of rows, which has room, the `most` whose numbers are furthest from the computed ones. false: memory ran out. */
+static bool add_far_rows(const problem *p, arena *m, const attn_tensor *computed, int64_t *rows, int64_t *count, int64_t most)
+{
+    const double *own = read_got(p, m, &(reading){.t = *computed});
+    far_row *far = arena_zeroed(m, p->rows, sizeof *far);
+    if (!own || !far)
+        return false;
+    for (int64_t n = 0; n < p->rows; n++) {
+        far[n].row = n;
+        for (int64_t at = n * p->width; at < (n + 1) * p->width; at++) {
+            const double off = fabs(p->got[at] - own[at]);
+            const bool alike = p->got[at] == own[at] || (isnan(p->got[at]) && isnan(own[at]));
+            far[n].off = alike ? far[n].off : fmax(far[n].off, isnan(off) ? (double)INFINITY : off);
+        }
+    }
+    qsort(far, (size_t)p->rows, sizeof *far, by_distance);
+    for (int64_t n = 0; n < most && n < p->rows; n++)
+        rows[(*count)++] = far[n].row;
+    *count = without_repeats(rows, *count);
+    return true;
 }
 
 /* ----------------------------------------------------------------- equality ---- */
@@ -350,9 +383,15 @@ static diagnose_status run(diagnose_report *r, problem *p, arena *m, const diagn
     const double fit = equality_may_take * s.work / fmax(1, evaluator_row_cost(p, &right));
     int64_t count = fit < 64 ? 64 : fit > (double)p->rows ? p->rows : (int64_t)fit;
     count = count < p->rows ? count : p->rows;
-    const int64_t *rows = choose_rows(m, p->rows, count);
+    int64_t *rows = arena_zeroed(m, count + FAR_ROWS, sizeof *rows);
+    const int64_t *spread = choose_rows(m, p->rows, count);
+    if (!rows || !spread)
+        return DIAGNOSE_NO_MEMORY;
+    memcpy(rows, spread, (size_t)count * sizeof *rows);
+    if (count < p->rows && in->computed && !add_far_rows(p, m, in->computed, rows, &count, FAR_ROWS))
+        return DIAGNOSE_NO_MEMORY;
     int64_t *bad = arena_zeroed(m, count, sizeof *bad);
-    if (!rows || !bad)
+    if (!bad)
         return DIAGNOSE_NO_MEMORY;
     r->compared = count;
     r->of_all = p->rows;

@@ -33,6 +33,8 @@ typedef struct diagnose_input {
     bool blhd;                      /* q, k, v and got are (..,H,L,d) views of (..,L,H,d) memory */
     const attn_tensor *got;         /* the output to be judged: f32, f16, bf16 or f64 */
     const attn_tensor *got_weights; /* NULL, or its weights (..,H,Lq,Lk) */
+    const attn_tensor *computed;    /* NULL, or what the library gives, in the shape of the right answer: where rows are sampled, those
+                                       that are furthest from it are among them, so that one wrong row is not missed */
     bool tolerance_given;           /* rtol and atol instead of the bounds of docs/numerics.md */
     double rtol, atol;
     double work; /* multiply-adds that trying one mistake may take; more is sampled by rows. 0 = a default of about a tenth of a second */
