@@ -62,8 +62,8 @@ static const char *const texts[TEXTS][DIAGNOSE_LANGS] = {
                        "오차 한계: atol %.3g + rtol %.3g * abs(정답), 지정한 값.\n"},
     [T_SAMPLED] = {"Too large to try everything on all rows: the mistakes were tried on %lld of %lld rows (%lld in each head).\n",
                    "모든 행에 시험하기에는 크다: 실수는 행 %lld/%lld개에서 시험했다 (헤드마다 %lld개).\n"},
-    [T_SAMPLED_ALL] = {"Too large to compute in full: OUT was compared with the right answer in %lld of %lld rows (%lld in each head), among them those\n"
-                       "furthest from what the kernels give.\n",
+    [T_SAMPLED_ALL] = {"Too large to compute in full: OUT was compared with the right answer in %lld of %lld rows (%lld in each head),\n"
+                       "among them those furthest from what the kernels give.\n",
                        "모두 계산하기에는 크다: OUT을 정답과 행 %lld/%lld개에서 비교했다 (헤드마다 %lld개). 커널의 결과와 가장 먼 행도 들어 있다.\n"},
 };
 
