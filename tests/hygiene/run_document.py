@@ -38,7 +38,7 @@ def script(kind, code, folder):
     if not name:
         return None
     (folder / f"{name[1]}.c").write_text(code)
-    libraries = "$(pkg-config --cflags --libs attn_io attn_model)"
+    libraries = "$(pkg-config --cflags --libs attn_io attn_model attn_text)"
     return f"$CC -std=c17 -Wall -Wextra -Wpedantic -Werror {name[1]}.c {libraries} -o {name[1]} && ./{name[1]}"
 
 

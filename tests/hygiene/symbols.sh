@@ -20,7 +20,7 @@ lent() {
 }
 declared() { tr '\n' ' ' <"$1" | grep -oE 'ATTN_API [^;(]*\(' | grep -oE 'attn_[a-z0-9_]+ *\($' | tr -d ' (' | sort; }
 
-for library in attn attn_io attn_model; do
+for library in attn attn_io attn_model attn_text; do
     so=$(find "$stage/shared" -name lib$library.so)
     exported=$(nm -D --defined-only "$so" | awk '{print $3}' | sort)
     said=$({ declared "$include/attn/$library.h"; [ $library != attn ] || lent; } | sort)
