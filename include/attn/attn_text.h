@@ -58,7 +58,7 @@ typedef struct attn_tokenizer_desc {
     size_t count;             /* tokens; the index is the id */
     const attn_span *tokens;
     const float *scores;      /* of llama [count]; else NULL */
-    const int32_t *types;     /* tokenizer.ggml.token_type [count]: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte; or NULL */
+    const int32_t *types;     /* tokenizer.ggml.token_type [count]: 2 unknown, 3 control, 4 user-defined, 6 byte; or NULL */
     size_t merge_count;
     const attn_span *merges;  /* of gpt2: "left right", the best first */
     const int32_t *special;   /* [ATTN_SPECIAL_COUNT] ids, -1 = none; or NULL = none */
