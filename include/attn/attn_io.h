@@ -90,6 +90,10 @@ ATTN_API attn_status attn_file_tensor(attn_file *f, size_t i, attn_tensor *t, ch
 /* attn_file_tensor of the array called name. ATTN_E_ARG: there is none; the sentence lists those there are. */
 ATTN_API attn_status attn_file_named(attn_file *f, const char *name, attn_tensor *t, char *err, size_t err_size);
 
+/* Gives back the memory that reading a mapped file has taken: its pages, which the system reads again where a view is used. Views stay
+   valid. For who has copied or converted what was read, and keeps the file. */
+ATTN_API void attn_file_forget(const attn_file *f);
+
 /* --------------------------------------------------------------- writing ---- */
 
 /* A set of outputs that appear together or not at all.

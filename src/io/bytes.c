@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _DEFAULT_SOURCE /* madvise: glibc gives nothing back for posix_madvise */
 #include "bytes.h"
 
 #include <errno.h>
@@ -16,6 +17,12 @@ attn_status attn_bytes_map(struct bytes *b, int fd, size_t size, const struct re
         return errno == ENOMEM ? attn_io_fail_nomem(r) : attn_io_fail_errno(r, errno, "cannot map the file");
     *b = (struct bytes){.data = p, .size = size, .kind = BYTES_MAPPED};
     return ATTN_OK;
+}
+
+void attn_bytes_forget(const struct bytes *b)
+{
+    if (b->kind == BYTES_MAPPED)
+        madvise((void *)(uintptr_t)b->data, b->size, MADV_DONTNEED);
 }
 
 void attn_bytes_release(struct bytes *b)

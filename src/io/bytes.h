@@ -15,6 +15,8 @@ struct bytes {
 
 attn_status attn_bytes_map(struct bytes *b, int fd, size_t size, const struct report *r);
 void attn_bytes_release(struct bytes *b);
+/* The pages of a mapping that were read may go; they are read again when used. */
+void attn_bytes_forget(const struct bytes *b);
 
 /* Anything that yields bytes in order. read returns how many, 0 at the end, -attn_status after having written the sentence. */
 struct source {

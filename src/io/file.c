@@ -317,6 +317,13 @@ attn_status attn_file_tensor(attn_file *f, size_t i, attn_tensor *t, char *err, 
     return s;
 }
 
+void attn_file_forget(const attn_file *f)
+{
+    attn_bytes_forget(&f->bytes);
+    for (size_t i = 0; i < f->shard_count; i++)
+        attn_file_forget(f->shards[i]);
+}
+
 /* "a, b, c" of the first names, "..." for those that do not fit. */
 static void list_names(const attn_file *f, char *text, size_t size)
 {

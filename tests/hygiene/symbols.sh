@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # usage: symbols.sh BUILD STAGE INCLUDE
-# The shared libraries export what the headers declare (libattn: and what it lends to libattn_model) and nothing else;
+# The shared libraries export what the headers declare (libattn: and what it lends to libattn_model and libattn_load) and nothing else;
 # every global name of the static ones begins with attn_;
 # an object compiled for one ISA level offers its const table only and calls memory functions and two of the core, so that no code of
 # a level that this CPU lacks can be reached except through a table.
@@ -20,7 +20,7 @@ lent() {
 }
 declared() { tr '\n' ' ' <"$1" | grep -oE 'ATTN_API [^;(]*\(' | grep -oE 'attn_[a-z0-9_]+ *\($' | tr -d ' (' | sort; }
 
-for library in attn attn_io attn_model attn_text; do
+for library in attn attn_io attn_model attn_text attn_load; do
     so=$(find "$stage/shared" -name lib$library.so)
     exported=$(nm -D --defined-only "$so" | awk '{print $3}' | sort)
     said=$({ declared "$include/attn/$library.h"; [ $library != attn ] || lent; } | sort)

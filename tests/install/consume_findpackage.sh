@@ -15,7 +15,7 @@ cmake_minimum_required(VERSION 3.25)
 project(consumer LANGUAGES $cmake_language)
 find_package(attn 0.1 REQUIRED)
 add_executable(consumer $name)
-target_link_libraries(consumer PRIVATE attn::attn attn::attn_model attn::attn_io attn::attn_text m)
+target_link_libraries(consumer PRIVATE attn::attn attn::attn_load attn::attn_model attn::attn_io attn::attn_text m)
 EOF
 "$CMAKE" -S "$folder" -B "$folder/build" -D CMAKE_PREFIX_PATH="$prefix" -D CMAKE_CXX_STANDARD=17
 "$CMAKE" --build "$folder/build"

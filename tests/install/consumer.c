@@ -3,6 +3,7 @@
    the output is [[5,5],[2.689,7.311]], and its root mean square is 1 after a norm. */
 #include <attn/attn.h>
 #include <attn/attn_io.h>
+#include <attn/attn_load.h>
 #include <attn/attn_model.h>
 #include <math.h>
 #include <stdio.h>
