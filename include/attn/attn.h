@@ -276,7 +276,8 @@ typedef struct attn_mha_desc {
 } attn_mha_desc;
 
 /* Copies and packs the weights once, for the ISA level of ctx: they are used with contexts of that level. The tensors of desc may be freed
-   after. Destroy *out with attn_mha_weights_destroy, before what the allocator hooks of ctx need is gone. */
+   after. Weights of f16 and bf16 stay 16 bits wide, and give the bits of the same weights in f32.
+   Destroy *out with attn_mha_weights_destroy, before what the allocator hooks of ctx need is gone. */
 ATTN_API attn_status attn_mha_prepare(attn_ctx *ctx, attn_mha_weights **out, const attn_mha_desc *desc);
 /* NULL is fine. */
 ATTN_API void attn_mha_weights_destroy(attn_mha_weights *w);

@@ -163,7 +163,7 @@ typedef struct attn_linear_desc {
 } attn_linear_desc;
 
 /* Copies and packs the weights once, for the ISA level of ctx, as attn_mha_prepare does. Computed in f64 if a weight is f64 or
-   ATTN_LINEAR_F64 is set, else in f32. */
+   ATTN_LINEAR_F64 is set, else in f32. Weights of f16 and bf16 stay 16 bits wide, and give the bits of the same weights in f32. */
 ATTN_API attn_status attn_linear_prepare(attn_ctx *ctx, attn_linear_weights **out, const attn_linear_desc *desc);
 /* NULL is fine. */
 ATTN_API void attn_linear_destroy(attn_linear_weights *w);

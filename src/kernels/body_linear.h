@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Linear layer over packed weights. W [terms][columns] is packed once into panels of PANEL columns, [panel][term][column], the last one
-   padded with zeros. The terms of every output are added in chains of CHAIN, and the chains in order to the bias, however many rows there
-   are: a row alone has the same bits. */
+   padded with zeros. Weights of 16 bits stay so and are widened, exactly, where they are used: the bits are those of weights widened
+   before. The terms of every output are added in chains of CHAIN, and the chains in order to the bias, however many rows there are: a row
+   alone has the same bits. */
 
 enum {
     PANEL = GEMM_VECS * VL,
@@ -15,34 +16,54 @@ enum {
 };
 _Static_assert(ATTN_LINEAR_COLUMNS % PANEL == 0, "a part of the columns begins with a panel");
 
+/* How weights lie in memory. */
+typedef enum weight_kind { REAL_WEIGHTS, F16_WEIGHTS, BF16_WEIGHTS } weight_kind;
+
+INLINE weight_kind kind_of(attn_dtype t) { return t == ATTN_F16 ? F16_WEIGHTS : t == ATTN_BF16 ? BF16_WEIGHTS : REAL_WEIGHTS; }
+INLINE int64_t weight_bytes(weight_kind kind) { return kind == REAL_WEIGHTS ? (int64_t)sizeof(real) : (int64_t)sizeof(uint16_t); }
+
+/* VL weights. */
+INLINE vf v_load_weights(const char *p, const weight_kind kind)
+{
+    const void *weights = p;
+    return kind == F16_WEIGHTS ? v_load_f16(weights) : kind == BF16_WEIGHTS ? v_load_bf16(weights) : v_load(weights);
+}
+
 typedef struct linear_piece {
     real *c; /* [rows][panels*PANEL] */
-    const real *a, *panel, *bias;
+    const real *a, *bias;
+    const char *panel;
     int64_t c_stride, a_stride, terms;
     const char *next;   /* what memory is asked for: the panel that follows, */
     int64_t next_lines; /* so many lines with every chain of every tile */
 } linear_piece;
 
-/* One tile: rows and panels are constants after inlining, and sum[] is in registers as acc[] of body_tile.h is. */
-INLINE void linear_tile(const linear_piece *m, const int rows, const int panels)
+/* One tile: rows, panels and kind are constants after inlining, and sum[] is in registers as acc[] of body_tile.h is. */
+INLINE void linear_tile(const linear_piece *m, const int rows, const int panels, const weight_kind kind)
 {
     const int vecs = panels * GEMM_VECS, regs = rows * vecs;
-    const real *a = m->a, *b = m->panel, *bias = m->bias;
+    const real *a = m->a, *bias = m->bias;
+    const char *b = m->panel;
     real *const c = m->c;
-    const int64_t terms = m->terms, panel_size = terms * PANEL, a_stride = m->a_stride, c_stride = m->c_stride;
+    const int64_t vec_bytes = VL * weight_bytes(kind), term_bytes = GEMM_VECS * vec_bytes;
+    const int64_t terms = m->terms, panel_bytes = terms * term_bytes, a_stride = m->a_stride, c_stride = m->c_stride;
     const char *next = m->next;
     vf sum[GEMM_REGS], total[GEMM_REGS];
     UNROLL for (int i = 0; i < regs; i++)
         total[i] = bias ? v_load(bias + i % vecs * VL) : v_zero();
     for (int64_t left = terms; left > 0; left -= CHAIN) {
-        const real *const end = b + least(left, CHAIN) * PANEL;
+        const char *const end = b + least(left, CHAIN) * term_bytes;
         for (const char *const last = next + m->next_lines * LINE_BYTES; next < last; next += LINE_BYTES)
             v_prefetch(next);
         UNROLL for (int i = 0; i < regs; i++)
             sum[i] = v_zero();
-        for (; b < end; b += PANEL, a++)
+        for (; b < end; b += term_bytes, a++) {
+            vf w[GEMM_REGS];
+            UNROLL for (int i = 0; i < vecs; i++)
+                w[i] = v_load_weights(b + i / GEMM_VECS * panel_bytes + i % GEMM_VECS * vec_bytes, kind);
             UNROLL for (int i = 0; i < regs; i++)
-                sum[i] = v_fma(v_set1(a[i / vecs * a_stride]), v_load(b + i % vecs / GEMM_VECS * panel_size + i % GEMM_VECS * VL), sum[i]);
+                sum[i] = v_fma(v_set1(a[i / vecs * a_stride]), w[i % vecs], sum[i]);
+        }
         UNROLL for (int i = 0; i < regs; i++)
             total[i] = v_add(total[i], sum[i]);
     }
@@ -55,18 +76,19 @@ INLINE void linear_tile(const linear_piece *m, const int rows, const int panels)
 INLINE int panels_beside(int64_t rows) { return rows * 4 <= HIGHEST ? 4 : rows * 2 <= HIGHEST ? 2 : 1; }
 
 /* All rows over the panels of one tile, in tiles of nearly equal height: 10 rows are 5 + 5, not 6 + 4. */
-KERNEL void linear_panels(linear_piece m, int64_t rows, int panels)
+INLINE void linear_panels_of(linear_piece m, int64_t rows, int panels, const weight_kind kind)
 {
 #define HEIGHT(n)                                                                                                                          \
     case n:                                                                                                                                \
         if (panels_beside(n) > 1 && panels > 1)                                                                                            \
-            linear_tile(&m, n, panels_beside(n));                                                                                          \
+            linear_tile(&m, n, panels_beside(n), kind);                                                                                    \
         else if (n <= HIGHEST)                                                                                                             \
-            linear_tile(&m, n, 1);                                                                                                         \
+            linear_tile(&m, n, 1, kind);                                                                                                   \
         break;
     int64_t tiles = (rows + HIGHEST - 1) / HIGHEST;
-    const int64_t chains = (m.terms + CHAIN - 1) / CHAIN, lines = (m.terms * PANEL + LINE - 1) / LINE, asks = greatest(tiles * chains, 1);
-    m.next = (const char *)m.panel + lines * LINE_BYTES;
+    const int64_t chains = (m.terms + CHAIN - 1) / CHAIN, asks = greatest(tiles * chains, 1);
+    const int64_t lines = (m.terms * PANEL * weight_bytes(kind) + LINE_BYTES - 1) / LINE_BYTES;
+    m.next = m.panel + lines * LINE_BYTES;
     m.next_lines = tiles >= ASKING_TILES ? (lines + asks - 1) / asks : 0;
     for (; tiles > 0; tiles--) {
         const int height = (int)((rows + tiles - 1) / tiles);
@@ -78,21 +100,38 @@ KERNEL void linear_panels(linear_piece m, int64_t rows, int panels)
     }
 #undef HEIGHT
 }
+
+KERNEL void linear_panels(const linear_piece *m, int64_t rows, int panels, weight_kind kind)
+{
+    switch (kind) {
+    case REAL_WEIGHTS: linear_panels_of(*m, rows, panels, REAL_WEIGHTS); break;
+    case F16_WEIGHTS: linear_panels_of(*m, rows, panels, F16_WEIGHTS); break;
+    case BF16_WEIGHTS: linear_panels_of(*m, rows, panels, BF16_WEIGHTS); break;
+    }
+}
 _Static_assert(HIGHEST <= 6, "a case for every height");
 
-static int64_t linear_size(int64_t terms, int64_t columns)
+static int64_t linear_size(attn_dtype dtype, int64_t terms, int64_t columns)
 {
-    return (columns + PANEL - 1) / PANEL * PANEL * terms * (int64_t)sizeof(real);
+    return (columns + PANEL - 1) / PANEL * PANEL * terms * weight_bytes(kind_of(dtype));
 }
 
-static void linear_pack(void *packed, const void *w, int64_t row_stride, int64_t column_stride, int64_t terms, int64_t columns)
+#define PACK(type)                                                                                                                         \
+    for (int64_t panel = 0; panel < columns; panel += PANEL)                                                                               \
+        for (int64_t t = 0; t < terms; t++)                                                                                                \
+            for (int64_t c = panel; c < panel + PANEL; c++)                                                                                \
+                ((type *)packed)[panel * terms + t * PANEL + c - panel] =                                                                  \
+                    c < columns ? ((const type *)w)[t * row_stride + c * column_stride] : 0;
+
+static void linear_pack(void *packed, const void *w, attn_dtype dtype, int64_t row_stride, int64_t column_stride, int64_t terms,
+                        int64_t columns)
 {
-    real *dst = packed;
-    for (int64_t panel = 0; panel < columns; panel += PANEL)
-        for (int64_t t = 0; t < terms; t++)
-            for (int64_t c = panel; c < panel + PANEL; c++)
-                *dst++ = c < columns ? ((const real *)w)[t * row_stride + c * column_stride] : 0;
+    if (kind_of(dtype) == REAL_WEIGHTS)
+        PACK(real)
+    else
+        PACK(uint16_t)
 }
+#undef PACK
 
 /* The last panel when it is not full: through a buffer, some rows at a time. */
 KERNEL void linear_edge(const attn_linear_job *job, linear_piece m, int64_t column)
@@ -106,7 +145,7 @@ KERNEL void linear_edge(const attn_linear_job *job, linear_piece m, int64_t colu
     m.c_stride = PANEL;
     for (int64_t row = 0; row < job->rows; row += EDGE_ROWS) {
         const int64_t rows = least(job->rows - row, EDGE_ROWS);
-        linear_panels(m, rows, 1);
+        linear_panels(&m, rows, 1, kind_of(job->dtype));
         for (int64_t r = 0; r < rows; r++)
             for (int64_t i = 0; i < width; i += VL)
                 v_store_first(c + (row + r) * job->c_stride + i, v_load(buffer + r * PANEL + i), (int)least(width - i, VL));
@@ -116,18 +155,19 @@ KERNEL void linear_edge(const attn_linear_job *job, linear_piece m, int64_t colu
 
 static void linear(const attn_linear_job *job)
 {
+    const weight_kind kind = kind_of(job->dtype);
     const real *bias = job->bias;
     int panels = panels_beside(job->rows);
     for (int64_t column = 0; column < job->columns; column += panels * PANEL) {
         const linear_piece m = { .c = (real *)job->c + column, .c_stride = job->c_stride,
                                  .a = job->a, .a_stride = job->a_stride,
-                                 .panel = (const real *)job->packed + column * job->terms, .terms = job->terms,
+                                 .panel = (const char *)job->packed + column * job->terms * weight_bytes(kind), .terms = job->terms,
                                  .bias = bias ? bias + column : NULL };
         if (column + panels * PANEL > job->columns)
             panels = 1;
         if (column + PANEL > job->columns)
             linear_edge(job, m, column);
         else
-            linear_panels(m, job->rows, panels);
+            linear_panels(&m, job->rows, panels, kind);
     }
 }

@@ -46,13 +46,14 @@ typedef struct attn_sdpa_job {
 } attn_sdpa_job;
 
 /* C [rows][columns] = bias + A W over weights packed by linear_pack. A row's bits depend on nothing but the row, an element's on nothing
-   but its row and column: a job may begin at column c, a multiple of ATTN_LINEAR_COLUMNS, with packed, bias and c advanced: by c * terms
-   reals, c and c. */
+   but its row and column, and not on how many bits the weights have: a job may begin at column c, a multiple of ATTN_LINEAR_COLUMNS, with
+   packed, bias and c advanced: by c * terms weights, c and c. */
 enum { ATTN_LINEAR_COLUMNS = 64 };
 typedef struct attn_linear_job {
     const void *a; /* real [rows][terms], a_stride elements between rows */
     void *c;       /* real [rows][columns], c_stride between rows */
     const void *packed, *bias; /* bias real [columns], or NULL */
+    attn_dtype dtype;          /* of the packed weights: f16, bf16, or that of real */
     int64_t rows, terms, columns, a_stride, c_stride;
 } attn_linear_job;
 
@@ -64,8 +65,8 @@ typedef struct attn_linear_job {
    sdpa_state    bytes of what a piece leaves for the join (a multiple of 64)
    sdpa_piece    all rows of the job over the keys of one piece; state: 64-aligned
    sdpa_join     states: of all pieces, in order; they are used up. Then the outputs are there
-   linear_size   bytes of the packed weights
-   linear_pack   packs W [terms][columns] (strides in elements; real): also zeroes the padding
+   linear_size   bytes of the packed weights of a dtype: f16, bf16, or that of real
+   linear_pack   packs W [terms][columns] (strides in elements) of that dtype: also zeroes the padding
    linear        the product
    gelu, gelu_tanh, silu   of every real of x [n], in place; an element's bits depend on nothing but the element
    peak          multiply-adds in registers only; returns the floating-point operations done. *sink keeps the compiler honest
@@ -79,8 +80,9 @@ typedef struct attn_linear_job {
     X(int64_t, sdpa_state, (const attn_sdpa_job *job))                                                                                     \
     X(void, sdpa_piece, (const attn_sdpa_job *job, int64_t piece, void *state, void *scratch))                                             \
     X(void, sdpa_join, (const attn_sdpa_job *job, void *states, void *scratch))                                                            \
-    X(int64_t, linear_size, (int64_t terms, int64_t columns))                                                                              \
-    X(void, linear_pack, (void *packed, const void *w, int64_t row_stride, int64_t column_stride, int64_t terms, int64_t columns))         \
+    X(int64_t, linear_size, (attn_dtype dtype, int64_t terms, int64_t columns))                                                            \
+    X(void, linear_pack, (void *packed, const void *w, attn_dtype dtype, int64_t row_stride, int64_t column_stride, int64_t terms,         \
+                          int64_t columns))                                                                                                \
     X(void, linear, (const attn_linear_job *job))                                                                                          \
     X(void, gelu, (void *x, int64_t n))                                                                                                    \
     X(void, gelu_tanh, (void *x, int64_t n))                                                                                               \

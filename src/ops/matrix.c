@@ -2,8 +2,11 @@
 #include "matrix.h"
 
 #include "../core/tensor.h"
+#include "../core/threads.h"
 #include "../kernels/convert.h"
 #include "sdpa_plan.h"
+
+enum { SMALL_WORK = 1 << 16 }; /* weights below which packing stays on one thread */
 
 attn_status attn_check_floats(attn_ctx *ctx, const attn_tensor *t, const char *name, int least, int most, const char *forms)
 {
@@ -41,14 +44,54 @@ attn_status attn_check_bias(attn_ctx *ctx, const attn_weight_source *s, int64_t 
                             (long long)whole);
 }
 
-static double weight_at(const attn_weight_source *s, int64_t term, int64_t column)
+/* Columns are packed on all threads, as many at a time as a part of a job may begin with. */
+typedef struct packing {
+    const attn_kernels *kernels;
+    const attn_weight_source *source;
+    attn_matrix *m;
+    int64_t slab; /* bytes of the copy of some columns that each thread has; 0: packed from where they are */
+    char *slabs;
+} packing;
+
+/* Element (0, column) of W, and the elements between its terms and between the columns of its head. */
+static int64_t weight_at(const attn_weight_source *s, int64_t column, int64_t *term_stride, int64_t *column_stride)
 {
     const attn_tensor *w = s->w;
-    column += s->first_column;
-    if (w->ndim == 2)
-        return attn_load_float(w->data, w->dtype, term * w->stride[0] + column * w->stride[1]);
-    int64_t dim = w->shape[2];
-    return attn_load_float(w->data, w->dtype, column / dim * w->stride[0] + term * w->stride[1] + column % dim * w->stride[2]);
+    const int is_table = w->ndim == 3;
+    const int64_t dim = is_table ? w->shape[2] : 0, at = column + s->first_column;
+    *term_stride = w->stride[is_table];
+    *column_stride = w->stride[1 + is_table];
+    return is_table ? at / dim * w->stride[0] + at % dim * *column_stride : at * *column_stride;
+}
+
+/* The columns [column, column + n) as they will be packed, side by side. */
+static void copy_columns(const packing *p, char *to, int64_t column, int64_t n)
+{
+    const attn_tensor *w = p->source->w;
+    for (int64_t c = 0; c < n; c++) {
+        int64_t term_stride, column_stride;
+        const int64_t at = weight_at(p->source, column + c, &term_stride, &column_stride);
+        for (int64_t t = 0; t < p->m->terms; t++)
+            attn_store_float(to, p->m->dtype, t * n + c, attn_load_float(w->data, w->dtype, at + t * term_stride));
+    }
+}
+
+static void pack_columns(void *user, int64_t part, int thread)
+{
+    const packing *p = user;
+    const attn_matrix *m = p->m;
+    const int64_t column = part * ATTN_LINEAR_COLUMNS, left = m->columns - column;
+    const int64_t n = left < ATTN_LINEAR_COLUMNS ? left : ATTN_LINEAR_COLUMNS;
+    const int64_t size = (int64_t)attn_dtype_size(m->dtype);
+    int64_t term_stride = n, column_stride = 1;
+    char *from;
+    if (p->slab) {
+        from = p->slabs + thread * p->slab;
+        copy_columns(p, from, column, n);
+    } else {
+        from = (char *)p->source->w->data + weight_at(p->source, column, &term_stride, &column_stride) * size;
+    }
+    p->kernels->linear_pack((char *)m->packed + column * m->terms * size, from, m->dtype, term_stride, column_stride, m->terms, n);
 }
 
 static double bias_at(const attn_weight_source *s, int64_t column)
@@ -60,30 +103,27 @@ static double bias_at(const attn_weight_source *s, int64_t column)
     return attn_load_float(b->data, b->dtype, column / b->shape[1] * b->stride[0] + column % b->shape[1] * b->stride[1]);
 }
 
-/* Through a plain copy in reals. */
 attn_status attn_matrix_pack(attn_ctx *ctx, attn_matrix *m, int is_f64, const attn_weight_source *s)
 {
-    const attn_dtype real = is_f64 ? ATTN_F64 : ATTN_F32;
-    const attn_kernels *kernels = is_f64 ? ctx->isa->f64 : ctx->isa->f32;
-    const int64_t size = (int64_t)attn_dtype_size(real);
+    const attn_dtype real = is_f64 ? ATTN_F64 : ATTN_F32, given = s->w->dtype;
+    packing p = {.kernels = is_f64 ? ctx->isa->f64 : ctx->isa->f32, .source = s, .m = m};
     m->terms = s->terms;
     m->columns = s->columns;
-    void *plain = attn_alloc(ctx, s->terms * s->columns * size);
-    m->packed = plain ? attn_alloc(ctx, kernels->linear_size(s->terms, s->columns)) : NULL;
-    m->bias = s->b && m->packed ? attn_alloc(ctx, s->columns * size) : NULL;
-    if (!m->packed || (s->b && !m->bias)) {
-        attn_free(ctx, plain);
+    m->dtype = given == ATTN_F16 || given == ATTN_BF16 ? given : real;
+    m->packed = attn_alloc(ctx, p.kernels->linear_size(m->dtype, s->terms, s->columns));
+    m->bias = s->b && m->packed ? attn_alloc(ctx, s->columns * (int64_t)attn_dtype_size(real)) : NULL;
+    if (!m->packed || (s->b && !m->bias))
         return attn_fail(ctx, ATTN_E_NOMEM, "out of memory: %s of %lld x %lld was refused", s->name, (long long)s->terms,
                          (long long)s->columns);
-    }
-    for (int64_t t = 0; t < s->terms; t++)
-        for (int64_t c = 0; c < s->columns; c++)
-            attn_store_float(plain, real, t * s->columns + c, weight_at(s, t, c));
     for (int64_t c = 0; s->b && c < s->columns; c++)
         attn_store_float(m->bias, real, c, bias_at(s, c));
-    kernels->linear_pack(m->packed, plain, s->columns, 1, s->terms, s->columns);
-    attn_free(ctx, plain);
-    return ATTN_OK;
+    if (m->dtype != given || s->w->ndim == 3)
+        p.slab = (s->terms * ATTN_LINEAR_COLUMNS * (int64_t)attn_dtype_size(m->dtype) + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+    const int64_t threads = s->terms * s->columns < SMALL_WORK ? 1 : ctx->threads;
+    attn_status status = attn_reserve(ctx, &ctx->scratch, p.slab * threads);
+    p.slabs = ctx->scratch.data;
+    return status ? status
+                  : attn_parallel(ctx, (int)threads, (s->columns + ATTN_LINEAR_COLUMNS - 1) / ATTN_LINEAR_COLUMNS, pack_columns, &p);
 }
 
 void attn_matrix_free(const attn_matrix *m, void (*release)(void *user, void *p), void *user)

@@ -4,10 +4,11 @@
 #define ATTN_MATRIX_H
 #include "../core/ctx.h"
 
-/* W [terms][columns] packed for the linear kernel of one ISA level, and its bias [columns]; reals. */
+/* W [terms][columns] packed for the linear kernel of one ISA level, and its bias [columns]. */
 typedef struct attn_matrix {
-    void *packed; /* NULL: the matrix is absent */
-    void *bias;   /* NULL: none */
+    void *packed;     /* NULL: the matrix is absent */
+    attn_dtype dtype; /* of the packed weights: f16 and bf16 as they were given, else what is computed in */
+    void *bias;       /* reals; NULL: none */
     int64_t terms, columns;
 } attn_matrix;
 
@@ -29,7 +30,7 @@ ATTN_PRIVATE attn_status attn_check_matrix_size(attn_ctx *ctx, const attn_weight
 /* whole: the columns of the matrix that the bias belongs to. */
 ATTN_PRIVATE attn_status attn_check_bias(attn_ctx *ctx, const attn_weight_source *s, int64_t whole);
 
-/* Packs what has been checked. On failure m may be half filled: free it. */
+/* Packs what has been checked, on all threads. On failure m may be half filled: free it. */
 ATTN_PRIVATE attn_status attn_matrix_pack(attn_ctx *ctx, attn_matrix *m, int is_f64, const attn_weight_source *s);
 ATTN_PRIVATE void attn_matrix_free(const attn_matrix *m, void (*release)(void *user, void *p), void *user);
 #endif

@@ -96,7 +96,8 @@ static void project_part(void *user, int64_t part, int thread)
     const int64_t column = part_begin(units, p->column_parts, column_part) * ATTN_LINEAR_COLUMNS;
     const int64_t end = least(part_begin(units, p->column_parts, column_part + 1) * ATTN_LINEAR_COLUMNS, w->columns);
     char *memory = p->scratch + thread * p->scratch_part, *result = memory + n * w->terms * size;
-    attn_linear_job job = {.packed = (const char *)w->packed + column * w->terms * size,
+    attn_linear_job job = {.packed = (const char *)w->packed + column * w->terms * (int64_t)attn_dtype_size(w->dtype),
+                           .dtype = w->dtype,
                            .bias = w->bias ? (const char *)w->bias + column * size : NULL,
                            .rows = n,
                            .terms = w->terms,

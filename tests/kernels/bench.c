@@ -29,11 +29,11 @@ static double seconds_of(void (*call)(void *user), void *user)
     return best;
 }
 
-/* n reals near 1. */
-static void *numbers(pool *p, attn_dtype real, int64_t n)
+/* n numbers near 1. */
+static void *numbers(pool *p, attn_dtype dtype, int64_t n)
 {
     rng r = rng_of(1, 1);
-    const attn_tensor t = new_vector(p, real, n);
+    const attn_tensor t = new_vector(p, dtype, n);
     fill_normal(&t, &r, 1);
     return t.data;
 }
@@ -86,16 +86,19 @@ static void bench_sdpa(const attn_kernels *k, attn_dtype real, int64_t positions
     pool_free(&memory);
 }
 
-static void bench_linear(const attn_kernels *k, attn_dtype real, int64_t rows, int64_t terms, int64_t columns, double peak)
+static void bench_linear(const attn_kernels *k, attn_dtype real, attn_dtype weights, int64_t rows, int64_t terms, int64_t columns,
+                         double peak)
 {
     pool memory = { 0 };
-    void *packed = pool_get(&memory, (size_t)k->linear_size(terms, columns));
-    k->linear_pack(packed, numbers(&memory, real, terms * columns), columns, 1, terms, columns);
+    void *packed = pool_get(&memory, (size_t)k->linear_size(weights, terms, columns));
+    k->linear_pack(packed, numbers(&memory, weights, terms * columns), weights, columns, 1, terms, columns);
     bench b = { .kernels = k };
     b.linear = (attn_linear_job){ .a = numbers(&memory, real, rows * terms), .c = numbers(&memory, real, rows * columns), .packed = packed,
-                                  .rows = rows, .terms = terms, .columns = columns, .a_stride = terms, .c_stride = columns };
+                                  .dtype = weights, .rows = rows, .terms = terms, .columns = columns, .a_stride = terms,
+                                  .c_stride = columns };
     char what[64];
-    snprintf(what, sizeof what, "linear %lld rows, %lld x %lld", (long long)rows, (long long)terms, (long long)columns);
+    snprintf(what, sizeof what, "linear %lld rows, %lld x %lld of %s", (long long)rows, (long long)terms, (long long)columns,
+             attn_dtype_name(weights));
     print_speed(what, 2.0 * (double)(rows * terms * columns), seconds_of(run_linear, &b), peak);
     pool_free(&memory);
 }
@@ -113,8 +116,11 @@ void bench_table(const table *t)
         bench_sdpa(k, real, 128, 128, 64, peak);
         bench_sdpa(k, real, 512, 2048, 64, peak);
         bench_sdpa(k, real, 512, 2048, 128, peak);
-        bench_linear(k, real, 1, 512, 512, peak);
-        bench_linear(k, real, 10, 512, 512, peak);
-        bench_linear(k, real, 128, 768, 768, peak);
+        const attn_dtype weights[] = { real, ATTN_F16, ATTN_BF16 };
+        for (int i = 0; i < 3; i++) {
+            bench_linear(k, real, weights[i], 1, 512, 512, peak);
+            bench_linear(k, real, weights[i], 10, 512, 512, peak);
+            bench_linear(k, real, weights[i], 128, 768, 768, peak);
+        }
     }
 }

@@ -24,7 +24,8 @@ typedef struct linear_case {
 static void run_pack(void *user)
 {
     const linear_case *x = user;
-    x->h->kernels->linear_pack(x->packed->rows.data, x->w->rows.data, x->w->rows.position, x->w->rows.column, x->job.terms, x->job.columns);
+    x->h->kernels->linear_pack(x->packed->rows.data, x->w->rows.data, x->w->rows.dtype, x->w->rows.position, x->w->rows.column,
+                               x->job.terms, x->job.columns);
 }
 static void run_linear(void *user)
 {
@@ -56,6 +57,23 @@ static array *new_strided(harness *h, const char *name, int64_t rows, int64_t co
     return a;
 }
 
+/* What weights may be in memory. */
+static attn_dtype any_weights(harness *h)
+{
+    return rng_chance(&h->random, 0.5) ? h->real : rng_chance(&h->random, 0.5) ? ATTN_F16 : ATTN_BF16;
+}
+
+static array *new_packed(const linear_case *x, attn_dtype dtype)
+{
+    const int64_t size = x->h->kernels->linear_size(dtype, x->job.terms, x->job.columns), one = (int64_t)attn_dtype_size(dtype);
+    if (size < x->job.terms * x->job.columns * one || size % one != 0)
+        complain(x->h, "linear_size(%s, %lld, %lld) = %lld", attn_dtype_name(dtype), (long long)x->job.terms, (long long)x->job.columns,
+                 (long long)size);
+    array *a = new_plain_array(x->h, "packed", dtype, 1, 1, size / one);
+    a->is_output = true;
+    return a;
+}
+
 /* Packed weights of a random W; false if packing faults. */
 static bool pack(linear_case *x, harness *h, bool may_be_zero)
 {
@@ -66,21 +84,21 @@ static bool pack(linear_case *x, harness *h, bool may_be_zero)
         x->job.terms = rng_int(&h->random, 300, 4100);
         x->job.columns %= 80;
     }
-    x->w = new_array(h, "w", h->real, x->job.terms, 1, x->job.columns);
+    x->job.dtype = any_weights(h);
+    x->w = new_array(h, "w", x->job.dtype, x->job.terms, 1, x->job.columns);
     fill(h, x->w);
-    const int64_t size = h->kernels->linear_size(x->job.terms, x->job.columns), reals = size / (int64_t)attn_dtype_size(h->real);
-    if (reals < x->job.terms * x->job.columns || size % (int64_t)attn_dtype_size(h->real) != 0)
-        complain(h, "linear_size(%lld, %lld) = %lld", (long long)x->job.terms, (long long)x->job.columns, (long long)size);
-    x->packed = new_output(h, "packed", 1, reals);
+    x->packed = new_packed(x, x->job.dtype);
     return call_kernel(h, run_pack, x);
 }
 
 void test_linear_size(harness *h)
 {
-    const int64_t terms = any_size(&h->random, true), columns = any_size(&h->random, true), real = (int64_t)attn_dtype_size(h->real);
-    const int64_t size = h->kernels->linear_size(terms, columns);
-    if (size < terms * columns * real || size % real != 0 || size != h->kernels->linear_size(terms, columns))
-        complain(h, "%lld bytes for %lld terms and %lld columns", (long long)size, (long long)terms, (long long)columns);
+    const int64_t terms = any_size(&h->random, true), columns = any_size(&h->random, true);
+    const attn_dtype dtype = any_weights(h);
+    const int64_t one = (int64_t)attn_dtype_size(dtype), size = h->kernels->linear_size(dtype, terms, columns);
+    if (size < terms * columns * one || size % one != 0 || size > (columns + ATTN_LINEAR_COLUMNS) * terms * one)
+        complain(h, "%lld bytes for %lld terms and %lld columns of %s", (long long)size, (long long)terms, (long long)columns,
+                 attn_dtype_name(dtype));
 }
 
 /* All of W is in the packed weights, the rest of them is zero. */
@@ -160,9 +178,29 @@ static void check_columns(linear_case *x, int64_t first)
     linear_case part = *x;
     part.c = new_output(x->h, "c of some columns", x->job.rows, x->job.columns - first);
     part.job.columns -= first;
-    part.job.packed = (const char *)x->job.packed + first * x->job.terms * size;
+    part.job.packed = (const char *)x->job.packed + first * x->job.terms * (int64_t)attn_dtype_size(x->job.dtype);
     part.job.bias = x->job.bias ? (const char *)x->job.bias + first * size : NULL;
     compare_part(&part, &in_whole, "columns", first);
+}
+
+/* The same weights widened to reals before. */
+static void check_widened(linear_case *x)
+{
+    const attn_tensor narrow = tensor_of_array(x->w), in_whole = tensor_of_array(x->c);
+    linear_case part = *x;
+    part.w = new_plain_array(x->h, "w widened", x->h->real, x->job.terms, 1, x->job.columns);
+    const attn_tensor wide = tensor_of_array(part.w);
+    for (int64_t t = 0; t < x->job.terms; t++)
+        for (int64_t c = 0; c < x->job.columns; c++)
+            set_element(&wide, 0, 0, t, c, ref_element(&narrow, 0, 0, t, c));
+    part.job.dtype = x->h->real;
+    part.packed = new_packed(x, x->h->real);
+    if (!call_kernel(x->h, run_pack, &part))
+        return;
+    part.packed->is_output = false;
+    part.job.packed = part.packed->rows.data;
+    part.c = new_output(x->h, "c of widened weights", x->job.rows, x->job.columns);
+    compare_part(&part, &in_whole, "rows of widened weights", 0);
 }
 
 void test_linear(harness *h)
@@ -196,6 +234,8 @@ void test_linear(harness *h)
     }
     if (x.job.columns > ATTN_LINEAR_COLUMNS)
         check_columns(&x, (x.job.columns - 1) / ATTN_LINEAR_COLUMNS * ATTN_LINEAR_COLUMNS);
+    if (x.job.dtype != h->real)
+        check_widened(&x);
 }
 
 /* ------------------------------------------------------------------- others ---- */

@@ -4,6 +4,7 @@
 #include "differential.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 typedef struct linear_call {
     pool memory;
@@ -52,6 +53,27 @@ static void open_call(void *made, uint64_t seed, uint64_t number) {
     c->want = linear_estimate(&c->memory, c->real, &x, w.value, b.value, columns);
 }
 
+/* Weights of 16 bits give the bits of the same weights widened. */
+static bool has_bits_of_widened(linear_call *c, attn_ctx *ctx) {
+    if (c->w.dtype != ATTN_F16 && c->w.dtype != ATTN_BF16) {
+        return true;
+    }
+    const attn_tensor wide = new_tensor(&c->memory, ATTN_F32, 2, c->w.shape);
+    for (int64_t t = 0; t < wide.shape[0]; t++) {
+        for (int64_t i = 0; i < wide.shape[1]; i++) {
+            set_element(&wide, 0, 0, t, i, ref_element(&c->w, 0, 0, t, i));
+        }
+    }
+    attn_linear_desc d = c->d;
+    attn_linear_weights *w = NULL;
+    attn_tensor got = new_tensor(&c->memory, c->out.dtype, c->out.ndim, c->out.shape);
+    d.w = &wide;
+    assert_ok(ctx, attn_linear_prepare(ctx, &w, &d));
+    assert_ok(ctx, attn_linear(ctx, &got, w, &c->x));
+    attn_linear_destroy(w);
+    return same_bits("of widened weights", &c->out, &got);
+}
+
 static bool run(void *made, attn_ctx *ctx, tally *t) {
     linear_call *c = made;
     attn_linear_weights *w = NULL;
@@ -63,7 +85,7 @@ static bool run(void *made, attn_ctx *ctx, tally *t) {
         print_error("%s: %s\n", attn_status_str(s), attn_ctx_error(ctx));
     }
     attn_linear_destroy(w);
-    return s == ATTN_OK && meets_estimate(&c->out, &c->want, c->real, PROJECTED, t);
+    return s == ATTN_OK && meets_estimate(&c->out, &c->want, c->real, PROJECTED, t) && has_bits_of_widened(c, ctx);
 }
 
 static void print(const void *made) {
@@ -83,7 +105,37 @@ static void random_layers_meet_the_reference(void **state) {
     run_trials(&t, &c, 1000);
 }
 
+/* Bytes that the weights of a layer hold. */
+static void *counted_alloc(void *user, size_t align, size_t size) {
+    *(size_t *)user += size;
+    return aligned_alloc(align, (size + align - 1) / align * align);
+}
+
+static void counted_free(void *user, void *memory) {
+    (void)user;
+    free(memory);
+}
+
+static void narrow_weights_stay_narrow(void **state) {
+    (void)state;
+    pool memory = {0};
+    size_t bytes = 0;
+    attn_ctx *ctx = NULL;
+    const attn_ctx_opts o = {.threads = 1, .alloc = counted_alloc, .free = counted_free, .user = &bytes};
+    assert_int_equal(attn_ctx_create(&ctx, &o, NULL, 0), ATTN_OK);
+    for (int i = 0; i < 3; i++) {
+        const attn_tensor w = new_tensor(&memory, ((const attn_dtype[]){ATTN_F32, ATTN_F16, ATTN_BF16})[i], 2, SHAPE(512, 256));
+        attn_linear_weights *made = NULL;
+        bytes = 0;
+        assert_ok(ctx, attn_linear_prepare(ctx, &made, &(attn_linear_desc){.w = &w}));
+        assert_in_range(bytes, 512 * 256 * attn_dtype_size(w.dtype), 512 * 256 * attn_dtype_size(w.dtype) + 1024);
+        attn_linear_destroy(made);
+    }
+    attn_ctx_destroy(ctx);
+    pool_free(&memory);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_layers_meet_the_reference)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_layers_meet_the_reference), cmocka_unit_test(narrow_weights_stay_narrow)};
     return cmocka_run_group_tests_name("model_linear", tests, NULL, NULL);
 }
