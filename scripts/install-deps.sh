@@ -48,6 +48,7 @@ need 2 g++ have c++
 need 2 libcmocka-dev module cmocka
 need 2 bats have bats
 need 2 python3-numpy python_has numpy
+need 2 python3-dev test -e "$(/usr/bin/python3 -c 'import sysconfig; print(sysconfig.get_path("include"))' 2>/dev/null)/Python.h"
 need 2 libsimde-dev header simde/x86/avx512.h
 need 3 clang have clang
 need 3 libclang-rt-14-dev clang_links -fsanitize=thread

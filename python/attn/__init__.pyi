@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+Array: TypeAlias = Any
+"""NumPy arrays, torch tensors, or anything with the buffer protocol or DLPack."""
+Align: TypeAlias = Literal["top-left", "bottom-right"]
+Copy: TypeAlias = bool | None
+
+__version__: str
+
+def sdpa(q: Array, k: Array, v: Array, *, mask: Array | None = None, bias: Array | None = None, causal: bool | Align | None = None,
+         align: Align | None = None, scale: float | None = None, softcap: float = 0, window: tuple[int, int] | None = None,
+         offset: int | Array | None = None, kv_len: Array | Sequence[int] | None = None, q_len: Array | Sequence[int] | None = None,
+         alibi: bool | Array | Sequence[float] | None = None, sinks: Array | Sequence[float] | None = None, dropout: float = 0,
+         seed: int = 0, out: Array | None = None, return_lse: bool = False, return_weights: bool = False, stages: Iterable[str] = (),
+         copy: Copy = False) -> Any: ...
+def scaled_dot_product_attention(query: Array, key: Array, value: Array, attn_mask: Array | None = None, dropout_p: float = 0.0,
+                                 is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False) -> Any: ...
+def varlen(q: Array, k: Array, v: Array, cu_seqlens_q: Array | Sequence[int], cu_seqlens_k: Array | Sequence[int] | None = None, *,
+           causal: bool | Align | None = None, align: Align | None = None, scale: float | None = None, softcap: float = 0,
+           window: tuple[int, int] | None = None, offset: int | Array | None = None, alibi: bool | Array | None = None,
+           sinks: Array | None = None, dropout: float = 0, seed: int = 0, out: Array | None = None, return_lse: bool = False) -> Any: ...
+def rope(x: Array, *, theta: float = 10000.0, rotary_dim: int = 0, interleaved: bool = False, scaling: Mapping[str, Any] | None = None,
+         offset: int = 0, positions: Array | Sequence[int] | None = None, cos: Array | None = None, sin: Array | None = None,
+         out: Array | None = None) -> Any: ...
+def rms_norm(x: Array, weight: Array | None = None, *, bias: Array | None = None, eps: float = 1e-5, plus_one: bool = False,
+             out: Array | None = None) -> Any: ...
+def explain(q: Array, k: Array, v: Array, *, tokens: Sequence[str] | None = None, key_tokens: Sequence[str] | None = None,
+            lang: Literal["en", "ko"] = "en", **options: Any) -> Explanation: ...
+def diagnose(q: Array, k: Array, v: Array, got: Array, *, got_weights: Array | None = None, rtol: float | None = None,
+             atol: float | None = None, lang: Literal["en", "ko"] = "en", **options: Any) -> Diagnosis: ...
+def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] | None: ...
+def set_num_threads(n: int) -> None: ...
+def get_num_threads() -> int: ...
+
+class MultiHeadAttention:
+    heads: int
+    kv_heads: int
+    dtype: Literal["float32", "float64"]
+    def __init__(self, w_q: Array | None = None, w_k: Array | None = None, w_v: Array | None = None, w_o: Array | None = None, *, heads: int,
+                 kv_heads: int | None = None, w_qkv: Array | None = None, b_q: Array | None = None, b_k: Array | None = None,
+                 b_v: Array | None = None, b_qkv: Array | None = None, b_o: Array | None = None,
+                 order: Literal["in_out", "out_in"] = "in_out", float64: bool = False) -> None: ...
+    @classmethod
+    def from_torch(cls, source: Any, heads: int | None = None, *, float64: bool = False) -> MultiHeadAttention: ...
+    def __call__(self, x: Array, memory: Array | None = None, memory_v: Array | None = None, *, mask: Array | None = None,
+                 bias: Array | None = None, causal: bool | Align | None = None, align: Align | None = None, scale: float | None = None,
+                 softcap: float = 0, window: tuple[int, int] | None = None, offset: int | Array | None = None,
+                 kv_len: Array | Sequence[int] | None = None, q_len: Array | Sequence[int] | None = None,
+                 alibi: bool | Array | None = None, sinks: Array | None = None, dropout: float = 0, seed: int = 0,
+                 out: Array | None = None, return_lse: bool = False, return_weights: bool = False, stages: Iterable[str] = (),
+                 copy: Copy = False) -> Any: ...
+
+class KVCache:
+    capacity: int
+    def __init__(self, *, kv_heads: int, capacity: int, head_dim: int, value_dim: int | None = None, batch: int = 1,
+                 dtype: Any = "float32") -> None: ...
+    def __len__(self) -> int: ...
+    def append(self, k: Array, v: Array) -> None: ...
+    def truncate(self, length: int) -> None: ...
+    def attend(self, q: Array, *, mask: Array | None = None, bias: Array | None = None, scale: float | None = None, softcap: float = 0,
+               window: tuple[int, int] | None = None, kv_len: Array | None = None, q_len: Array | None = None,
+               alibi: bool | Array | None = None, sinks: Array | None = None, dropout: float = 0, seed: int = 0,
+               out: Array | None = None, return_lse: bool = False, return_weights: bool = False, stages: Iterable[str] = ()) -> Any: ...
+    def arrays(self) -> tuple[Any, Any]: ...
+
+class Row:
+    scores: Any
+    scaled: Any
+    capped: Any
+    masked: Any
+    weights: Any
+    output: Any
+    hidden: list[tuple[str, ...]]
+    lse: float
+    row_max: float
+    entropy: float
+    scale: float
+    position: int
+    kv_head: int
+    visible: int
+
+class Explanation:
+    output: Any
+    stages: dict[str, Any]
+    def cell(self, b: int = 0, h: int = 0, i: int = 0) -> Row: ...
+    def html(self, lang: Literal["en", "ko"] | None = None) -> str: ...
+    def save(self, path: str | os.PathLike[str], lang: Literal["en", "ko"] | None = None) -> None: ...
+
+class Diagnosis:
+    equal: bool
+    report: dict[str, Any]
+    text: str
+    def __bool__(self) -> bool: ...
