@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays of any kind: what they are, and new ones of the same kind.
 
-The C side reads whatever has the buffer protocol or DLPack, without a copy. Results are of the kind of the first argument: torch tensors for
-a torch tensor, NumPy arrays for everything else.
+The C side reads whatever has the buffer protocol or DLPack, without a copy. Results are of the kind of the first argument: torch tensors
+for a torch tensor, NumPy arrays for everything else.
 """
 import sys
 

@@ -430,7 +430,8 @@ static int fill_module(PyObject *module)
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, (void *)fill_module}, {0}};
 static struct PyModuleDef module_def = {
-    .m_base = PyModuleDef_HEAD_INIT, .m_name = "_attn", .m_doc = "The C API of libattn; see attn", .m_methods = functions, .m_slots = module_slots};
+    .m_base = PyModuleDef_HEAD_INIT, .m_name = "_attn", .m_doc = "The C API of libattn; see attn",
+    .m_methods = functions, .m_slots = module_slots};
 
 PyMODINIT_FUNC PyInit__attn(void);
 PyMODINIT_FUNC PyInit__attn(void) { return PyModuleDef_Init(&module_def); }

@@ -170,7 +170,8 @@ static bool view_dlpack(argument *a, const char *name, bool writable)
     t->ndim = d->ndim;
     if (!t->dtype) {
         PyErr_Format(PyExc_TypeError,
-                     "%s has elements (DLPack code %d, %d bits) that the library does not read; convert it to a float dtype", name, d->dtype.code, d->dtype.bits);
+                     "%s has elements (DLPack code %d, %d bits) that the library does not read; convert it to a float dtype",
+                     name, d->dtype.code, d->dtype.bits);
         return false;
     }
     if (!fits(name, t, d->ndim))
@@ -238,7 +239,8 @@ static bool view_of_buffer(argument *a, PyObject *x, const char *name, bool writ
             PyErr_Format(PyExc_ValueError, "%s is read-only or of a dtype that cannot be shared; an output must be a writable array",
                          name);
         else
-            PyErr_Format(PyExc_TypeError, "%s has a dtype that cannot be shared; convert it to float32, float64, float16 or bfloat16", name);
+            PyErr_Format(PyExc_TypeError, "%s has a dtype that cannot be shared; convert it to float32, float64, float16 or bfloat16",
+                         name);
         return false;
     }
     if (view_buffer(a, name))
@@ -264,7 +266,8 @@ static bool view(argument *a, PyObject *x, const char *name, bool writable)
     if (PyObject_HasAttrString(x, "__dlpack__"))
         return view_of_dlpack(a, x, name, writable);
     PyErr_Format(PyExc_TypeError,
-                 "%s is %R; it must be an array (with the buffer protocol or DLPack): convert it with numpy.asarray, or pass copy=None", name, (PyObject *)Py_TYPE(x));
+                 "%s is %R; it must be an array (with the buffer protocol or DLPack): convert it with numpy.asarray, or pass copy=None",
+                 name, (PyObject *)Py_TYPE(x));
     return false;
 }
 
