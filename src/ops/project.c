@@ -4,9 +4,13 @@
 #include "../core/threads.h"
 #include "../kernels/convert.h"
 
-/* Multiply-adds below which a projection stays on one thread: a tenth of a millisecond. */
+/* Multiply-adds below which a projection stays on one thread: a tenth of a millisecond. Few rows take as long as the reading of the weights:
+   as READING_ROWS. */
 #define SMALL_WORK 5e6
-enum { MOST_ROWS = 128 }; /* rows that are projected at a time: they stay in L2 while the weights pass by */
+enum {
+    READING_ROWS = 16,
+    MOST_ROWS = 128 /* rows that are projected at a time: they stay in L2 while the weights pass by */
+};
 
 /* The stride of an axis of size 1 may be anything and is never used. */
 static int64_t used_stride(const attn_tensor *t, int axis) { return t->shape[axis] == 1 ? 0 : t->stride[axis]; }
@@ -37,6 +41,16 @@ attn_row_batch attn_rows_of_heads(const attn_tensor *t)
                        .item_stride = h ? used_stride(t, 0) : 0,
                        .row_stride = used_stride(t, h + 1),
                        .column_stride = t->shape[h + 2] == 1 ? used_stride(t, h) : t->stride[h + 2]};
+}
+
+/* Items that follow each other as their rows do are the rows of one item, so that a part may cross them without a copy. */
+static attn_row_batch joined(attn_row_batch b)
+{
+    if (b.items > 1 && b.item_stride == b.rows * b.row_stride) {
+        b.rows *= b.items;
+        b.items = 1;
+    }
+    return b;
 }
 
 /* ---------------------------------------------------------------- projection ---- */
@@ -130,9 +144,8 @@ attn_status attn_project(attn_ctx *ctx, const attn_matrix *m, int is_f64, attn_r
 {
     const attn_dtype real = is_f64 ? ATTN_F64 : ATTN_F32;
     const int64_t rows = from.items * from.rows;
-    projection p = {.kernels = is_f64 ? ctx->isa->f64 : ctx->isa->f32, .w = m, .from = from, .to = to, .real = real};
-    /* Few rows take as long as reading the weights: as 4 rows. */
-    const double work = (double)m->terms * (double)m->columns * (double)(rows < 4 ? 4 : rows);
+    projection p = {.kernels = is_f64 ? ctx->isa->f64 : ctx->isa->f32, .w = m, .from = joined(from), .to = joined(to), .real = real};
+    const double work = (double)m->terms * (double)m->columns * (double)(rows < READING_ROWS ? READING_ROWS : rows);
     int threads = work < SMALL_WORK ? 1 : (int)ctx->threads;
     ctx->info.threads = 1;
     if (rows == 0 || m->columns == 0)
