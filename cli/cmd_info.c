@@ -7,7 +7,7 @@
 #include <string.h>
 
 static const char *const dtypes[] = {"f32", "f64", "f16", "bf16"};
-static const char *const formats[] = {".npy", ".npz", ".safetensors", ".safetensors.index.json", ".csv", ".txt"};
+static const char *const formats[] = {".npy", ".npz", ".safetensors", ".safetensors.index.json", ".gguf", ".csv", ".txt"};
 
 void cpu_name(char *out, size_t size)
 {

@@ -4,6 +4,7 @@
 #include "inputs.h"
 #include "json_out.h"
 #include "message.h"
+#include "show_gguf.h"
 #include "table.h"
 
 enum { SENTENCE = 1024 };
@@ -26,7 +27,8 @@ static int load_all(const options *o, attn_file *f)
 {
     attn_tensor t;
     int status = EXIT_DONE;
-    for (size_t i = 0; i < attn_file_count(f) && !status; i++) {
+    const bool values = attn_file_format(f) != ATTN_FORMAT_GGUF; /* of a model only what it is made of is shown */
+    for (size_t i = 0; values && i < attn_file_count(f) && !status; i++) {
         const attn_array_info info = attn_file_info(f, i);
         if (is_read(&info))
             status = load(o, f, i, &t);
@@ -37,6 +39,10 @@ static int load_all(const options *o, attn_file *f)
 static int show_text(const options *o, attn_file *f, int round)
 {
     char shape[SHAPE_TEXT];
+    if (attn_file_format(f) == ATTN_FORMAT_GGUF) {
+        show_gguf_text(f);
+        return finish_stdout();
+    }
     if (attn_file_count(f) == 0)
         puts("no array");
     for (size_t i = 0; i < attn_file_count(f); i++) {
@@ -57,12 +63,15 @@ static int show_text(const options *o, attn_file *f, int round)
 
 static int show_json(const options *o, attn_file *f)
 {
+    const bool is_gguf = attn_file_format(f) == ATTN_FORMAT_GGUF;
     json_writer j = jw_begin_document("show");
+    if (is_gguf)
+        show_gguf_json(&j, f);
     jw_begin(&j, "arrays", '{');
     for (size_t i = 0; i < attn_file_count(f); i++) {
         attn_tensor t;
         const attn_array_info info = attn_file_info(f, i);
-        if (is_read(&info)) {
+        if (is_read(&info) && !is_gguf) {
             const int status = load(o, f, i, &t);
             if (status)
                 return status;

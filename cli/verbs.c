@@ -54,8 +54,9 @@ const verb_desc verb_table[] = {
      "# a layer with its weights, in Korean\nattn diagnose mha x.npy weights.npz --heads 8 --got mine.npy --lang ko",
      1, 4},
     {"show", VERB_SHOW, "show FILE", "print the shape, dtype and values of the arrays in a file",
-     "FILE is .npy, .npz, .safetensors, or .csv or .txt with numbers. Large arrays are shortened.",
-     "# what is in there?\nattn show weights.npz", 1, 1},
+     "FILE is .npy, .npz, .safetensors, .gguf, or .csv or .txt with numbers. Large arrays are shortened; of a .gguf the values by key are "
+     "shown, and what each tensor is.",
+     "# what is in there?\nattn show weights.npz\n# which model is it, and how is it quantised?\nattn show model.gguf", 1, 1},
     {"selftest", VERB_SELFTEST, "selftest [--isa NAME] [--json]", "compare the kernels of this machine with the float64 definition",
      "Runs every instruction set level that this CPU can run (with --isa or ATTN_ISA that one only) on built-in data and compares with "
      "the float64 reference within the documented error bound. Exit code 1 when a level is outside.",

@@ -7,6 +7,7 @@
  *     .npz                       zip of .npy, stored or deflated               stored
  *     .safetensors               mapped; every dtype checked                   yes
  *     .safetensors.index.json    the shards that it names, as one file         -
+ *     .gguf                      version 2 and 3, little endian; mapped        -
  *     .csv .txt                  a table of numbers, always f64, rank 2        rank 0, 1, 2
  *
  * Suffixes are read without regard to case. "-" is standard input or output, as .npy; so is a pipe or device whose name has no
@@ -31,7 +32,8 @@ typedef enum attn_format {
     ATTN_FORMAT_NPZ = 2,
     ATTN_FORMAT_SAFETENSORS = 3,
     ATTN_FORMAT_SAFETENSORS_INDEX = 4,
-    ATTN_FORMAT_CSV = 5
+    ATTN_FORMAT_CSV = 5,
+    ATTN_FORMAT_GGUF = 6
 } attn_format;
 
 /* By the suffix alone; "-", /dev/stdin and /dev/stdout are ATTN_FORMAT_NPY; any other name is ATTN_FORMAT_UNKNOWN. */
@@ -83,7 +85,8 @@ ATTN_API int64_t attn_file_find(const attn_file *f, const char *name);
 /* *t = a view of array i, valid until attn_file_close; read only: writing to it may end the process. Fortran order is a strided view.
    Copied, once, at the first call: arrays of a .npz, of the other byte order, or misaligned in their file. data is aligned to the
    element size, NULL when there is no element.
-   ATTN_E_DTYPE: a dtype that is not read. ATTN_E_SHAPE: more than ATTN_MAX_DIMS axes. ATTN_E_FORMAT: a damaged .npz entry.
+   ATTN_E_DTYPE: a dtype that is not read, or blocks of a .gguf (attn_gguf_rows reads those).
+   ATTN_E_SHAPE: more than ATTN_MAX_DIMS axes. ATTN_E_FORMAT: a damaged .npz entry.
    ATTN_E_ARG: no array i. ATTN_E_NOMEM. */
 ATTN_API attn_status attn_file_tensor(attn_file *f, size_t i, attn_tensor *t, char *err, size_t err_size);
 
@@ -93,6 +96,63 @@ ATTN_API attn_status attn_file_named(attn_file *f, const char *name, attn_tensor
 /* Gives back the memory that reading a mapped file has taken: its pages, which the system reads again where a view is used. Views stay
    valid. For who has copied or converted what was read, and keeps the file. */
 ATTN_API void attn_file_forget(const attn_file *f);
+
+/* ------------------------------------------------------------------ GGUF ---- */
+
+/* A .gguf (the files of llama.cpp) is a file of tensors like any other, in NumPy's order of axes, and has values by key besides. Tensors
+   that are stored in blocks have dtype 0 and the block's name, "Q4_K", for dtype_name.
+   Refused by name: version 1, big-endian files, arrays of arrays. */
+
+/* The values are the format's own. */
+typedef enum attn_gguf_type {
+    ATTN_GGUF_U8 = 0,
+    ATTN_GGUF_I8 = 1,
+    ATTN_GGUF_U16 = 2,
+    ATTN_GGUF_I16 = 3,
+    ATTN_GGUF_U32 = 4,
+    ATTN_GGUF_I32 = 5,
+    ATTN_GGUF_F32 = 6,
+    ATTN_GGUF_BOOL = 7,
+    ATTN_GGUF_STRING = 8,
+    ATTN_GGUF_ARRAY = 9, /* never in attn_gguf_value: is_array says it */
+    ATTN_GGUF_U64 = 10,
+    ATTN_GGUF_I64 = 11,
+    ATTN_GGUF_F64 = 12
+} attn_gguf_type;
+
+/* "u32", "string", ...; "?" for a value that is no type. Static. */
+ATTN_API const char *attn_gguf_type_name(attn_gguf_type type);
+
+/* A value of the file, valid until attn_file_close. Its bytes stay where they are in the file. */
+typedef struct attn_gguf_value {
+    const char *key;     /* UTF-8; NULL: there is no such value */
+    attn_gguf_type type; /* of the value, or of each element of an array */
+    int32_t is_array;
+    uint64_t count;      /* elements; 1 where it is no array */
+    const void *data;    /* little endian, not aligned */
+    size_t bytes;
+} attn_gguf_value;
+
+/* How many values f has; 0 for other formats. */
+ATTN_API size_t attn_gguf_count(const attn_file *f);
+/* Value i in the file's order; key is NULL when i is not below attn_gguf_count. */
+ATTN_API attn_gguf_value attn_gguf_at(const attn_file *f, size_t i);
+/* The value of that key; key is NULL when there is none. */
+ATTN_API attn_gguf_value attn_gguf_find(const attn_file *f, const char *key);
+/* Element i as a whole number; a bool is 0 or 1. 1 on success, 0 when it is no whole number of 64 bits with a sign or there is none. */
+ATTN_API int attn_gguf_integer(const attn_gguf_value *v, uint64_t i, int64_t *out);
+/* Element i, a float or a whole number. 1 on success. */
+ATTN_API int attn_gguf_number(const attn_gguf_value *v, uint64_t i, double *out);
+/* The string at *cursor, which begins at 0 and is moved to the next one. *text is not ended by a 0 and may hold any bytes. 1 on success, 0
+   when the value is of another type or there is no further string. */
+ATTN_API int attn_gguf_string(const attn_gguf_value *v, size_t *cursor, const char **text, size_t *size);
+
+/* Rows first .. first + count - 1 of tensor i as f32, [count, last axis]: F32, F16, BF16, F64 (rounded), Q4_0, Q4_1, Q5_0, Q5_1, Q8_0,
+   Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, the bits of ggml's reference. Rows are counted over all axes but the
+   last; a tensor of rank 0 has one row of
+   one number. Several threads may call it at once.
+   ATTN_E_DTYPE: another type. ATTN_E_ARG: no tensor i, f is no .gguf, or there are no such rows. */
+ATTN_API attn_status attn_gguf_rows(const attn_file *f, size_t i, int64_t first, int64_t count, float *out, char *err, size_t err_size);
 
 /* --------------------------------------------------------------- writing ---- */
 

@@ -25,6 +25,7 @@ attn_format attn_format_of(const char *path)
                    {".npz", ATTN_FORMAT_NPZ},
                    {".safetensors", ATTN_FORMAT_SAFETENSORS},
                    {".safetensors.index.json", ATTN_FORMAT_SAFETENSORS_INDEX},
+                   {".gguf", ATTN_FORMAT_GGUF},
                    {".csv", ATTN_FORMAT_CSV},
                    {".txt", ATTN_FORMAT_CSV}};
     if (strcmp(path, "-") == 0 || strcmp(path, "/dev/stdin") == 0 || strcmp(path, "/dev/stdout") == 0)
@@ -47,6 +48,21 @@ attn_status attn_io_allocate(struct attn_file *f, size_t count, size_t name_byte
         return attn_io_fail_nomem(r);
     f->count = count;
     return ATTN_OK;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct array *const *x = a, *const *y = b;
+    if ((*x)->data != (*y)->data)
+        return (*x)->data < (*y)->data ? -1 : 1;
+    return ((*x)->bytes > (*y)->bytes) - ((*x)->bytes < (*y)->bytes);
+}
+
+void attn_io_sort_by_place(struct attn_file *f)
+{
+    for (size_t i = 0; i < f->count; i++)
+        f->by_name[i] = &f->arrays[i];
+    qsort(f->by_name, f->count, sizeof(struct array *), compare_places);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -86,8 +102,11 @@ static attn_status parse(struct attn_file *f, const struct report *r)
     case ATTN_FORMAT_CSV:
         s = attn_csv_parse(f, r);
         break;
+    case ATTN_FORMAT_GGUF:
+        s = attn_gguf_parse(f, r);
+        break;
     case ATTN_FORMAT_UNKNOWN:
-        return attn_io_fail(r, s, "unknown suffix; .npy, .npz, .safetensors, .safetensors.index.json, .csv and .txt are read");
+        return attn_io_fail(r, s, "unknown suffix; .npy, .npz, .safetensors, .safetensors.index.json, .gguf, .csv and .txt are read");
     }
     return s == ATTN_OK ? sort_by_name(f, r) : s;
 }
@@ -209,6 +228,9 @@ void attn_file_close(attn_file *f)
     free(f->arrays);
     free(f->by_name);
     free(f->names);
+    free(f->values);
+    free(f->values_by_key);
+    free(f->keys);
     free(f->path);
     free(f);
 }
@@ -303,6 +325,9 @@ attn_status attn_file_tensor(attn_file *f, size_t i, attn_tensor *t, char *err, 
     if (f->format == ATTN_FORMAT_SAFETENSORS_INDEX)
         return attn_file_tensor(f->shards[a->shard], a->inner, t, err, err_size);
     const struct report r = {.text = err, .size = err_size, .file = f->path, .part = a->name[0] != '\0' ? a->name : NULL};
+    if (a->dtype == 0 && f->format == ATTN_FORMAT_GGUF)
+        return attn_io_fail(&r, ATTN_E_DTYPE, "the numbers are stored in %s blocks, not as plain numbers; attn_gguf_rows reads them",
+                            a->dtype_name);
     if (a->dtype == 0)
         return attn_npy_refuse_dtype(a->dtype_name, &r);
     if (a->ndim > ATTN_MAX_DIMS)

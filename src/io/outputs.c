@@ -192,7 +192,7 @@ static attn_status add_arrays(attn_outputs *o, struct output *item, const char *
 {
     attn_status s = ATTN_OK;
     item->format = output_format(path);
-    if (item->format == ATTN_FORMAT_UNKNOWN || item->format == ATTN_FORMAT_SAFETENSORS_INDEX)
+    if (item->format == ATTN_FORMAT_UNKNOWN || item->format == ATTN_FORMAT_SAFETENSORS_INDEX || item->format == ATTN_FORMAT_GGUF)
         return attn_io_fail(r, ATTN_E_UNSUPPORTED,
                             "arrays are written as .npy, .npz, .safetensors, .csv or .txt; the suffix is none of these");
     if (item->format == ATTN_FORMAT_NPZ || item->format == ATTN_FORMAT_SAFETENSORS)
@@ -276,6 +276,7 @@ static attn_status write_output(attn_outputs *o, struct output *item, int fd, co
         attn_write_safetensors(&sink, item);
         break;
     case ATTN_FORMAT_SAFETENSORS_INDEX:
+    case ATTN_FORMAT_GGUF:
     case ATTN_FORMAT_UNKNOWN:
         if (item->stream_make)
             s = item->stream_make(item->stream_user, &stream, r->text, r->size);

@@ -174,21 +174,10 @@ static attn_status take_members(struct attn_file *f, struct json_text *t, size_t
     return s;
 }
 
-/* By place in the file; an empty tensor before the one that begins where it lies. */
-static int compare_places(const void *a, const void *b)
-{
-    const struct array *const *x = a, *const *y = b;
-    if ((*x)->data != (*y)->data)
-        return (*x)->data < (*y)->data ? -1 : 1;
-    return ((*x)->bytes > (*y)->bytes) - ((*x)->bytes < (*y)->bytes);
-}
-
 /* The tensors cover the rest of the file, without gap or overlap. */
 static attn_status check_cover(struct attn_file *f, size_t data_at, const struct report *r)
 {
-    for (size_t i = 0; i < f->count; i++)
-        f->by_name[i] = &f->arrays[i];
-    qsort(f->by_name, f->count, sizeof(struct array *), compare_places);
+    attn_io_sort_by_place(f);
     size_t at = data_at;
     for (size_t i = 0; i < f->count; i++) {
         const struct array *a = f->by_name[i];

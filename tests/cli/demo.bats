@@ -28,6 +28,31 @@ np.savez('kinds.npz', b=np.array([True, False]), i=np.array([2**62 + 1]), e=np.z
     attn show student.csv | grep -q "(4,4) f64"
 }
 
+@test "attn show FILE.gguf: values by key, and what each tensor is" {
+    "$PYTHON" - "$SOURCE/tests/python" <<'PY'
+import sys
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from ggufmake import blocks, gguf
+values = {"general.architecture": "llama", "a\x1b[2J": "b\n\x07" + "x" * 90, "llama.block_count": 2, "eps": 1e-5, "yes": True,
+          "tokens": ["<s>", "가", "c", "d"], "none": ("string", []), "deep": ("u64", 1 << 63)}
+open("small.gguf", "wb").write(gguf(values, {"token_embd.weight": blocks("Q4_K", (3, 256))[0], "norm": np.ones(4, np.float32)}))
+PY
+    golden show-gguf.txt attn show small.gguf
+    attn show small.gguf --json >out.json
+    "$PYTHON" "$SOURCE/tests/cli/check_json.py" "$SOURCE/docs/attn-json-schema.json" out.json
+    "$PYTHON" - <<'PY'
+import json
+found = json.load(open("out.json"))
+assert found["metadata"]["tokens"] == {"type": "string", "count": 4, "first": ["<s>", "가", "c"]}
+assert found["metadata"]["deep"] == {"type": "u64", "value": None} and found["metadata"]["eps"]["value"] == 9.99999975e-06
+assert found["arrays"]["token_embd.weight"] == {"dtype": "Q4_K", "shape": [3, 256]}
+assert list(found["arrays"]) == ["token_embd.weight", "norm"]
+PY
+    attn show small.gguf | head -c 100 >cut.gguf
+    fails_with "FILE: cut.gguf: the file does not begin with 'GGUF'" attn show cut.gguf
+}
+
 @test "attn info names the level that runs" {
     run attn info
     [ "$status" = 0 ]

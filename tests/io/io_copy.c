@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* usage: io_copy IN [OUT...]     every array of IN into each OUT; without OUT, one line for each array.
+/* usage: io_copy IN [OUT...]     every array of IN into each OUT; without OUT, one line for each array, and for each value of a .gguf.
+   Tensors of a .gguf that are stored in blocks are copied as f32.
    The library seen from outside: exit code 2 and the sentence on stderr after a failure; SIGTERM removes the temporaries. */
 #include <signal.h>
 #include <stdio.h>
@@ -25,8 +26,46 @@ static void must(attn_status s, const char *err)
     exit(2);
 }
 
+static void list_value(const attn_gguf_value *v)
+{
+    size_t cursor = 0, size;
+    const char *text;
+    int64_t whole;
+    double number;
+    printf("%s %s%s:", v->key, attn_gguf_type_name(v->type), v->is_array ? "[]" : "");
+    while (attn_gguf_string(v, &cursor, &text, &size))
+        printf(" '%.*s'", (int)size, text);
+    for (uint64_t i = 0; i < v->count && v->type != ATTN_GGUF_STRING; i++) {
+        if (attn_gguf_integer(v, i, &whole))
+            printf(" %lld", (long long)whole);
+        else if (attn_gguf_number(v, i, &number))
+            printf(" %.17g", number);
+        else
+            printf(" ?");
+    }
+    putchar('\n');
+}
+
+/* All rows in two calls. */
+static attn_tensor read_blocks(const attn_file *f, size_t i, char *err, size_t err_size)
+{
+    const attn_array_info info = attn_file_info(f, i);
+    int64_t rows = 1, row = info.ndim > 0 ? info.shape[info.ndim - 1] : 1;
+    for (int32_t axis = 0; axis + 1 < info.ndim; axis++)
+        rows *= info.shape[axis];
+    float *numbers = malloc((size_t)(rows * row) * sizeof numbers[0] + 1); /* lives as long as the process */
+    must(numbers ? ATTN_OK : ATTN_E_NOMEM, "no memory");
+    must(attn_gguf_rows(f, i, 0, rows / 2, numbers, err, err_size), err);
+    must(attn_gguf_rows(f, i, rows / 2, rows - rows / 2, numbers + rows / 2 * row, err, err_size), err);
+    return attn_tensor_of(numbers, ATTN_F32, info.ndim, info.shape);
+}
+
 static void list(const attn_file *f)
 {
+    for (size_t i = 0; i < attn_gguf_count(f); i++) {
+        const attn_gguf_value v = attn_gguf_at(f, i);
+        list_value(&v);
+    }
     for (size_t i = 0; i < attn_file_count(f); i++) {
         const attn_array_info info = attn_file_info(f, i);
         printf("'%s' %s [", info.name, info.dtype_name);
@@ -54,7 +93,10 @@ int main(int argc, char **argv)
         names[i] = attn_file_info(f, i).name;
         if (names[i][0] == '\0')
             names[i] = "array";
-        must(attn_file_tensor(f, i, &tensors[i], err, sizeof err), err);
+        if (attn_file_format(f) == ATTN_FORMAT_GGUF && attn_file_info(f, i).dtype == 0)
+            tensors[i] = read_blocks(f, i, err, sizeof err);
+        else
+            must(attn_file_tensor(f, i, &tensors[i], err, sizeof err), err);
     }
     must(attn_outputs_create(&o, err, sizeof err), err);
     outputs = o;

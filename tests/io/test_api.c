@@ -35,6 +35,7 @@ static void test_formats(void **state)
     assert_int_equal(attn_format_of("a.safetensors.index.json"), ATTN_FORMAT_SAFETENSORS_INDEX);
     assert_int_equal(attn_format_of("a.csv"), ATTN_FORMAT_CSV);
     assert_int_equal(attn_format_of("a.txt"), ATTN_FORMAT_CSV);
+    assert_int_equal(attn_format_of("a.GGUF"), ATTN_FORMAT_GGUF);
     assert_int_equal(attn_format_of("-"), ATTN_FORMAT_NPY);
     assert_int_equal(attn_format_of("npy"), ATTN_FORMAT_UNKNOWN);
     assert_int_equal(attn_format_of("a.json"), ATTN_FORMAT_UNKNOWN);

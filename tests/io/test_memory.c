@@ -122,6 +122,19 @@ static void test_safetensors(void **state)
     fail_everywhere(read_everything, &c, 30);
 }
 
+static void test_gguf(void **state)
+{
+    static const char head[] = "GGUF\3\0\0\0\2\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0"
+                               "\1\0\0\0\0\0\0\0k\7\0\0\0\1" /* k = true */
+                               "\1\0\0\0\0\0\0\0x\1\0\0\0\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+                               "\1\0\0\0\0\0\0\0y\1\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0\40\0\0\0\0\0\0\0";
+    char bytes[164] = {0}; /* the numbers begin at 128 */
+    struct content c = {ATTN_FORMAT_GGUF, bytes, sizeof bytes};
+    (void)state;
+    memcpy(bytes, head, sizeof head - 1);
+    fail_everywhere(read_everything, &c, 9);
+}
+
 static void test_csv(void **state)
 {
     struct content c = {ATTN_FORMAT_CSV, "1,2\n3,4\n", 8};
@@ -221,6 +234,7 @@ int main(void)
 {
     static char name[] = "memory-XXXXXX";
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_npy), cmocka_unit_test(test_safetensors), cmocka_unit_test(test_csv),
+                                       cmocka_unit_test(test_gguf),
                                        cmocka_unit_test(test_outputs), cmocka_unit_test(test_a_write_of_nothing)};
     folder = mkdtemp(name);
     json_set_alloc_funcs(io_malloc, io_free);
