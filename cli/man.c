@@ -147,8 +147,8 @@ static void print_files_and_environment(FILE *f)
           ".It Ev NO_COLOR\nNo bold headings on a terminal.\n"
           ".It Ev COLUMNS\nThe width of tables that do not go to a terminal.\n.El\n"
           ".Sh FILES\n"
-          "Arrays are read from .npy, .npz, .safetensors, .safetensors.index.json and .gguf,\n"
-          "and from .csv or .txt with a table of numbers, and written to all of these\nbut the index and .gguf.\n"
+          "Arrays are read from .npy, .npz, .safetensors, .safetensors.index.json and\n"
+          "the tensors of .gguf, and from .csv or .txt with a table of numbers, and\nwritten to all of these but the index and .gguf.\n"
           "The name\n.Ql \\-\nis standard input or standard output, as .npy.\n"
           "Output files are written beside their targets and renamed, all of a\ncall together, so that a file is whole or not there.\n",
           f);
