@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command `attn` that came with the package: it writes the pages and finds the mistakes (docs/adr/0013). Arrays go to it as files."""
+import os
 import pathlib
 import shutil
 import subprocess
@@ -23,7 +24,7 @@ def command(required=True):
 
 def main():
     """`python -m attn` and the script that pip installs."""
-    sys.exit(subprocess.call([command()] + sys.argv[1:]))
+    os.execv(command(), [command(), *sys.argv[1:]])
 
 
 def as_file(x, path):

@@ -11,9 +11,9 @@ import onnx
 from onnx.backend.test.case.node import collect_testcases
 from onnx.reference.ops.op_attention import _compute_attention
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
-import attnlib  # noqa: E402
-from onnx_attention import SLOTS, attention  # noqa: E402
+import attn._attn
+import attn._context
+from attn.onnx import SLOTS, attention
 
 LISTED = pathlib.Path(__file__).with_name("onnx_attention_tests.txt")
 RAN = {}  # name -> number of ISA levels
@@ -52,16 +52,16 @@ class OnnxAttention(unittest.TestCase):
         self.assertEqual({name: case.model.opset_import[0].version for name, case in self.CASES.items()}, listed())
 
     def test_every_case(self):
-        for level in (name for name, usable in attnlib.isa_levels() if usable):
-            with attnlib.Context(isa=level) as ctx:
-                for name, case in self.CASES.items():
-                    with self.subTest(case=name, isa=level):
-                        self.check(ctx, case)
-                        RAN[name] = RAN.get(name, 0) + 1
+        for level in (name for name, usable in attn._attn.isa_levels() if usable):
+            attn._context._own.context = attn._attn.Context(isa=level)
+            for name, case in self.CASES.items():
+                with self.subTest(case=name, isa=level):
+                    self.check(case)
+                    RAN[name] = RAN.get(name, 0) + 1
 
-    def check(self, ctx, case):
+    def check(self, case):
         node, (inputs, outputs) = case.model.graph.node[0], case.data_sets[0]
-        got, exact = attention(ctx, node, inputs), in_float64(node, inputs)
+        got, exact = attention(node, inputs), in_float64(node, inputs)
         for name, expected in zip([name for name in node.output if name], outputs):
             self.assertEqual((got[name].dtype, got[name].shape), (expected.dtype, expected.shape), name)
             with self.subTest(output=name):

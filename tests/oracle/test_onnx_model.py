@@ -2,7 +2,6 @@
 """Every test of the ONNX operators RotaryEmbedding and RMSNormalization that the onnx package generates, by libattn_model: once against
 ONNX's outputs within ONNX's own tolerance, once against the operator's formula in float64 within one rounding of f32."""
 import pathlib
-import sys
 import unittest
 import warnings
 
@@ -10,9 +9,7 @@ import numpy as np
 import onnx
 from onnx.backend.test.case.node import collect_testcases
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
-import attnlib  # noqa: E402
-import modellib  # noqa: E402
+from attn.onnx import rms_normalization, rotary_embedding, split_heads
 
 OPERATORS = {"RotaryEmbedding": 8, "RMSNormalization": 19}
 LISTED = pathlib.Path(__file__).with_name("onnx_model_tests.txt")
@@ -26,14 +23,6 @@ def generated():
     return {c.name: c for c in cases if len(c.model.graph.node) == 1 and c.model.graph.node[0].op_type in OPERATORS}
 
 
-def heads_first(x, attributes):
-    """(B, L, H*d) as (B, H, L, d), a view; rank 4 is so already."""
-    if x.ndim == 4:
-        return x
-    heads = attributes["num_heads"]
-    return x.reshape(x.shape[0], x.shape[1], heads, -1).transpose(0, 2, 1, 3)
-
-
 def tables_of(inputs, lead):
     """(cos, sin, positions): without position_ids ONNX gives a row of the tables for each item and row."""
     cos, sin = inputs[1].reshape(-1, inputs[1].shape[-1]), inputs[2].reshape(-1, inputs[2].shape[-1])
@@ -41,16 +30,8 @@ def tables_of(inputs, lead):
     return cos, sin, positions
 
 
-def rotary_embedding(ctx, attributes, inputs):
-    x = heads_first(inputs[0], attributes)
-    cos, sin, positions = tables_of(inputs, (x.shape[0], x.shape[2]))
-    with modellib.Rope(ctx, attributes.get("interleaved", 0), cos=cos, sin=sin, head_dim=x.shape[3]) as rope:
-        y = rope.apply(ctx, x, positions)
-    return y if inputs[0].ndim == 4 else y.transpose(0, 2, 1, 3).reshape(inputs[0].shape)
-
-
 def exact_rotary_embedding(attributes, inputs):
-    x = heads_first(inputs[0], attributes).astype("f8")
+    x = (inputs[0] if inputs[0].ndim == 4 else split_heads(inputs[0], attributes["num_heads"])).astype("f8")
     cos, sin, positions = tables_of(inputs, (x.shape[0], x.shape[2]))
     cos, sin = cos.astype("f8")[positions][:, None], sin.astype("f8")[positions][:, None]
     pairs = cos.shape[-1]
@@ -58,14 +39,6 @@ def exact_rotary_embedding(attributes, inputs):
     y = x.copy()
     y[..., a], y[..., b] = x[..., a] * cos - x[..., b] * sin, x[..., a] * sin + x[..., b] * cos
     return y if inputs[0].ndim == 4 else y.transpose(0, 2, 1, 3).reshape(inputs[0].shape)
-
-
-def rms_normalization(ctx, attributes, inputs):
-    """The axes from `axis` on are one row."""
-    x, scale = inputs
-    axis = attributes.get("axis", -1) % x.ndim
-    rows = x.reshape(x.shape[:axis] + (-1,))
-    return modellib.norm(ctx, rows, rms=True, weight=scale.reshape(-1), eps=attributes.get("epsilon", 1e-5)).reshape(x.shape)
 
 
 def exact_rms_normalization(attributes, inputs):
@@ -87,17 +60,16 @@ class OnnxModel(unittest.TestCase):
     def test_every_case(self):
         calls = {"RotaryEmbedding": (rotary_embedding, exact_rotary_embedding),
                  "RMSNormalization": (rms_normalization, exact_rms_normalization)}
-        with attnlib.Context() as ctx:
-            for name, case in self.CASES.items():
-                with self.subTest(case=name):
-                    node, (inputs, outputs) = case.model.graph.node[0], case.data_sets[0]
-                    attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
-                    call, exact = calls[node.op_type]
-                    got = call(ctx, attributes, inputs)
-                    self.assertEqual((got.dtype, got.shape), (outputs[0].dtype, outputs[0].shape))
-                    np.testing.assert_allclose(got, outputs[0], case.rtol, case.atol)
-                    np.testing.assert_allclose(got, exact(attributes, inputs), 2.0 ** -24, 1e-14)
-                    print("ran %s" % name)
+        for name, case in self.CASES.items():
+            with self.subTest(case=name):
+                node, (inputs, outputs) = case.model.graph.node[0], case.data_sets[0]
+                attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+                call, exact = calls[node.op_type]
+                got = call(node, inputs)["Y"]
+                self.assertEqual((got.dtype, got.shape), (outputs[0].dtype, outputs[0].shape))
+                np.testing.assert_allclose(got, outputs[0], case.rtol, case.atol)
+                np.testing.assert_allclose(got, exact(attributes, inputs), 2.0 ** -24, 1e-14)
+                print("ran %s" % name)
 
 
 if __name__ == "__main__":
