@@ -26,6 +26,10 @@ def describe(x):
         name = NUMPY_NAMES.get(x.dtype.name)
         if name:
             return x.shape, name
+    elif torch_of(x) is not None:
+        name = NUMPY_NAMES.get(str(x.dtype).removeprefix("torch."))
+        if name:
+            return tuple(x.shape), name
     return _attn.describe(x)
 
 

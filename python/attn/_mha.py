@@ -70,6 +70,9 @@ class MultiHeadAttention:
             what = ", ".join(unknown) or "add_zero_attn"
             raise ValueError(f"{what} of torch.nn.MultiheadAttention changes what is computed and is not supported")
         arrays = {TORCH_NAMES[name]: x.detach() if hasattr(x, "detach") else x for name, x in state.items()}
+        if "w_q" in arrays and "b_qkv" in arrays:  # of other widths of keys or values
+            b, width = arrays.pop("b_qkv"), len(arrays["w_q"])
+            arrays.update(b_q=b[:width], b_k=b[width:2 * width], b_v=b[2 * width:])
         return cls(**arrays, heads=heads, order="out_in", float64=float64)
 
     def __call__(self, x, memory=None, memory_v=None, *, mask=None, bias=None, causal=None, align=None, scale=None, softcap=0, window=None,

@@ -176,8 +176,6 @@ def _torch_mask(attn_mask):
     kind = describe(attn_mask)[1]
     if kind not in ("bool", "f32", "f64", "f16", "bf16"):
         raise TypeError(f"attn_mask is {kind}; it must be bool (True = takes part) or float (added)")
-    if len(attn_mask.shape) < 2:
-        attn_mask = attn_mask.reshape((1,) * (2 - len(attn_mask.shape)) + tuple(attn_mask.shape))
     return {"mask" if kind == "bool" else "bias": attn_mask}
 
 

@@ -255,6 +255,7 @@ class Processes(unittest.TestCase):
 
     def test_keyboard_interrupt(self):
         q = draw(1, 16, 20000, 64)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
         timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
         start = time.monotonic()
         timer.start()
