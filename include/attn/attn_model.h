@@ -9,8 +9,9 @@
  * What attn/attn.h says of tensors, contexts, option structs, errors and threads holds here too. Words: n the width of a row (its last
  * axis), u the unit roundoff of the output's dtype.
  *
- * Everything but attn_linear is computed in f64 whatever the dtypes are, and rounded once to the dtype of the output: its error is half a
- * unit in the last place and what docs/numerics.md says of f64. f16, bf16, f32 and f64 are taken, each tensor its own.
+ * Everything but attn_linear and the activations is computed in f64 whatever the dtypes are, and rounded once to the dtype of the output:
+ * its error is half a unit in the last place and what docs/numerics.md says of f64. attn_linear and the activations are computed in f64 if
+ * anything is f64, else in f32. f16, bf16, f32 and f64 are taken, each tensor its own.
  * A row's bits depend on nothing but the row: not on threads, strides, the rows beside it, nor on the ISA level but for attn_linear and
  * GELU and SiLU.
  * NaN and Inf go through by IEEE arithmetic and stay in their row. No output may share an element with an input.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Activations of a row, in place; attn_model.h has their formulas. Coefficients: fit_erfc.py. Each ends at its limits: 0 at -inf, inf at
-   inf. */
+/* Activations of a row, in place, and the product of a gate; attn_model.h has their formulas. Coefficients: fit_erfc.py. Each ends at its
+   limits: 0 at -inf, inf at inf. */
 
 #ifdef ATTN_REAL_IS_DOUBLE
 static const real erfc_even[] = {
@@ -55,13 +55,28 @@ INLINE vf v_gelu_tanh(vf x)
 
 INLINE vf v_silu(vf x) { return v_gated(x, x); }
 
-/* f of every real of x [n]. A macro, for a body is inlined into its loop. */
+/* NaN stays. */
+INLINE vf v_relu(vf x) { return v_max(v_zero(), x); }
+
+/* f of every real of x [n], times those of other [n] unless that is NULL. A macro, for a body is inlined into its loop. Whole vectors by
+   themselves: some CPUs take long to store a part of one. */
 #define ACTIVATION(name)                                                                                                                   \
-    static void name(void *x, int64_t n)                                                                                                   \
+    static void name(void *x, const void *other, int64_t n)                                                                                \
     {                                                                                                                                      \
-        for (real *p = x, *const end = p + n; p < end; p += VL)                                                                            \
-            v_store_first(p, v_##name(v_load_first(p, (int)least(end - p, VL))), (int)least(end - p, VL));                                 \
+        real *const p = x;                                                                                                                 \
+        const real *const by = other;                                                                                                      \
+        int64_t i = 0;                                                                                                                     \
+        for (; by && i + VL <= n; i += VL)                                                                                                 \
+            v_store(p + i, v_mul(v_##name(v_load(p + i)), v_load(by + i)));                                                                \
+        for (; i + VL <= n; i += VL)                                                                                                       \
+            v_store(p + i, v_##name(v_load(p + i)));                                                                                       \
+        if (i == n)                                                                                                                        \
+            return;                                                                                                                        \
+        const int lanes = (int)(n - i);                                                                                                    \
+        const vf y = v_##name(v_load_first(p + i, lanes));                                                                                 \
+        v_store_first(p + i, by ? v_mul(y, v_load_first(by + i, lanes)) : y, lanes);                                                       \
     }
 ACTIVATION(gelu)
 ACTIVATION(gelu_tanh)
 ACTIVATION(silu)
+ACTIVATION(relu)

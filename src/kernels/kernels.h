@@ -57,6 +57,9 @@ typedef struct attn_linear_job {
     int64_t rows, terms, columns, a_stride, c_stride;
 } attn_linear_job;
 
+/* An activation of a row, as the table has them. */
+typedef void attn_activate_kernel(void *x, const void *other, int64_t n);
+
 /* sdpa_rows     rows [first, end) of the job, all of their outputs; scratch: sdpa_scratch bytes (a multiple of 64), 64-aligned
    sdpa_unit     rows that pass over the keys together: the largest piece of work worth handing to a thread
    Few rows over many keys may be cut along the keys instead, with the same bits: each piece of keys by itself, then all of them joined.
@@ -68,7 +71,8 @@ typedef struct attn_linear_job {
    linear_size   bytes of the packed weights of a dtype: f16, bf16, or that of real
    linear_pack   packs W [terms][columns] (strides in elements) of that dtype: also zeroes the padding
    linear        the product
-   gelu, gelu_tanh, silu   of every real of x [n], in place; an element's bits depend on nothing but the element
+   gelu, gelu_tanh, silu, relu   of every real of x [n], in place, times those of other [n] unless it is NULL; an element's bits depend
+                 on nothing but the element
    peak          multiply-adds in registers only; returns the floating-point operations done. *sink keeps the compiler honest
    stream        reads count reals and nothing else; *sink, their maximum, keeps the compiler honest */
 #define ATTN_KERNELS(X)                                                                                                                    \
@@ -84,9 +88,10 @@ typedef struct attn_linear_job {
     X(void, linear_pack, (void *packed, const void *w, attn_dtype dtype, int64_t row_stride, int64_t column_stride, int64_t terms,         \
                           int64_t columns))                                                                                                \
     X(void, linear, (const attn_linear_job *job))                                                                                          \
-    X(void, gelu, (void *x, int64_t n))                                                                                                    \
-    X(void, gelu_tanh, (void *x, int64_t n))                                                                                               \
-    X(void, silu, (void *x, int64_t n))                                                                                                    \
+    X(void, gelu, (void *x, const void *other, int64_t n))                                                                                 \
+    X(void, gelu_tanh, (void *x, const void *other, int64_t n))                                                                            \
+    X(void, silu, (void *x, const void *other, int64_t n))                                                                                 \
+    X(void, relu, (void *x, const void *other, int64_t n))                                                                                 \
     X(double, peak, (int64_t rounds, double *sink))                                                                                        \
     X(void, stream, (const void *memory, int64_t count, double *sink))
 

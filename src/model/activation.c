@@ -5,29 +5,30 @@
 #include "../ops/overlap.h"
 #include <math.h>
 
-static void relu(double *x, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++)
-        x[i] = x[i] < 0 ? 0 : x[i];
-}
-
 typedef struct activation {
-    const attn_kernels *kernels;
+    const attn_isa *isa;
     attn_activation f;
 } activation;
 
-static void activate_row(const void *how, const double *const vector[2], const double *other, double *row, int64_t n)
+attn_activate_kernel *attn_activation_kernel(const attn_kernels *k, attn_activation f)
 {
-    const activation *a = how;
-    (void)vector;
-    switch (a->f) {
-    case ATTN_GELU: a->kernels->gelu(row, n); break;
-    case ATTN_GELU_TANH: a->kernels->gelu_tanh(row, n); break;
-    case ATTN_SILU: a->kernels->silu(row, n); break;
-    case ATTN_RELU: relu(row, n); break;
+    switch (f) {
+    case ATTN_GELU: return k->gelu;
+    case ATTN_GELU_TANH: return k->gelu_tanh;
+    case ATTN_SILU: return k->silu;
+    default: return k->relu;
     }
-    for (int64_t i = 0; other && i < n; i++)
-        row[i] *= other[i];
+}
+
+static void activate_f64(const void *how, const double *const vector[2], const double *other, double *row, int64_t n)
+{
+    (void)vector;
+    attn_activation_kernel(((const activation *)how)->isa->f64, ((const activation *)how)->f)(row, other, n);
+}
+
+static void activate_f32(const void *how, const float *other, float *row, int64_t n)
+{
+    attn_activation_kernel(((const activation *)how)->isa->f32, ((const activation *)how)->f)(row, other, n);
 }
 
 static void add_row(const void *how, const double *const vector[2], const double *other, double *row, int64_t n)
@@ -69,8 +70,11 @@ attn_status attn_activation_check(attn_ctx *ctx, attn_activation f)
 
 attn_status attn_activation_run(attn_ctx *ctx, const attn_tensor *out, const attn_tensor *x, const attn_tensor *up, attn_activation f)
 {
-    const activation how = {ctx->isa->f64, f};
-    return attn_run_rows(ctx, &(attn_row_work){.out = out, .x = x, .other = up, .compute = activate_row, .how = &how});
+    const activation how = {ctx->isa, f};
+    attn_row_work w = {.out = out, .x = x, .other = up, .compute = activate_f64, .how = &how};
+    if (out->dtype != ATTN_F64 && x->dtype != ATTN_F64 && (!up || up->dtype != ATTN_F64))
+        w.compute_f32 = activate_f32;
+    return attn_run_rows(ctx, &w);
 }
 
 attn_status attn_copy_run(attn_ctx *ctx, const attn_tensor *to, const attn_tensor *from)

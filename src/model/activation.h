@@ -6,7 +6,9 @@
 #include "rows.h"
 
 attn_status attn_activation_check(attn_ctx *ctx, attn_activation f);
-/* out = f(x), or f(x) * up with up; all checked. out may be x. */
+/* f, which has been checked, of a table. */
+attn_activate_kernel *attn_activation_kernel(const attn_kernels *k, attn_activation f);
+/* out = f(x), or f(x) * up with up; all checked. out may be either. */
 attn_status attn_activation_run(attn_ctx *ctx, const attn_tensor *out, const attn_tensor *x, const attn_tensor *up, attn_activation f);
 /* to = from, of one shape. */
 attn_status attn_copy_run(attn_ctx *ctx, const attn_tensor *to, const attn_tensor *from);

@@ -83,6 +83,14 @@ static attn_status project(attn_layer_call *c, const attn_matrix *m, const attn_
     return attn_project(c->ctx, m, c->layer->is_f64, attn_rows_of(from), attn_rows_of(to));
 }
 
+/* k and v of the memory. */
+static attn_status project_memory(attn_layer_call *c, const attn_mha_weights *w, const attn_tensor *memory)
+{
+    step(c);
+    return attn_project_all(c->ctx, &(attn_projection){.is_f64 = c->layer->is_f64, .from = attn_rows_of(memory), .n = 2,
+                                                       .product = {{&w->k, attn_rows_of(&c->k)}, {&w->v, attn_rows_of(&c->v)}}});
+}
+
 /* A stage that was asked for. */
 static attn_status keep(attn_layer_call *c, const attn_tensor *stage, const attn_tensor *from)
 {
@@ -124,9 +132,11 @@ static attn_status attend_self(attn_layer_call *c, const attn_tensor *h)
     attn_tensor v = heads_of(&c->v, w->kv_heads, w->value_dim), z = heads_of(&c->z, w->heads, w->value_dim);
     attn_sdpa_opts *o = &c->sdpa[SELF];
     o->flags |= c->layer->flags & ATTN_LAYER_CAUSAL ? ATTN_CAUSAL : 0;
-    attn_status status = project(c, &w->q, h, &c->q);
-    status = status ? status : project(c, &w->k, h, &c->k);
-    status = status ? status : project(c, &w->v, h, &c->v);
+    step(c);
+    attn_status status = attn_project_all(c->ctx, &(attn_projection){.is_f64 = c->layer->is_f64, .from = attn_rows_of(h), .n = 3,
+                                                                     .product = {{&w->q, attn_rows_of(&c->q)},
+                                                                                 {&w->k, attn_rows_of(&c->k)},
+                                                                                 {&w->v, attn_rows_of(&c->v)}}});
     status = status ? status : keep(c, c->stages.q, &q);
     status = status ? status : keep(c, c->stages.k, &k);
     status = status ? status : keep(c, c->stages.v, &v);
@@ -154,8 +164,7 @@ static attn_status attend_memory(attn_layer_call *c, const attn_tensor *h)
         k = c->x->ndim == 2 ? without_batch(&k) : k;
         v = c->x->ndim == 2 ? without_batch(&v) : v;
     } else {
-        status = status ? status : project(c, &w->k, c->opts.memory, &c->k);
-        status = status ? status : project(c, &w->v, c->opts.memory, &c->v);
+        status = status ? status : project_memory(c, w, c->opts.memory);
     }
     status = status ? status : keep(c, c->stages.cross_q, &q);
     step(c);
@@ -163,21 +172,31 @@ static attn_status attend_memory(attn_layer_call *c, const attn_tensor *h)
     return status ? status : keep(c, c->stages.cross_heads, &z);
 }
 
-/* up = act(h W_up), or act(h W_gate) * (h W_up) */
+/* What the MLP's last matrix takes. */
+static const attn_tensor *widened(const attn_layer_call *c) { return c->layer->gate.packed ? &c->gate : &c->up; }
+
+/* up = act(h W_up), or gate = act(h W_gate) * (h W_up). The activation runs with the products, unless they are asked for themselves. */
 static attn_status widen(attn_layer_call *c, const attn_tensor *h)
 {
     const attn_layer *l = c->layer;
-    attn_status status = project(c, &l->up, h, &c->up);
-    status = status ? status : keep(c, c->stages.mlp_up, &c->up);
-    if (l->gate.packed) {
-        status = status ? status : project(c, &l->gate, h, &c->gate);
-        status = status ? status : keep(c, c->stages.mlp_gate, &c->gate);
+    const attn_tensor *to = widened(c);
+    const int has_gate = l->gate.packed != NULL, is_seen = c->stages.mlp_up || c->stages.mlp_gate;
+    attn_projection p = {.is_f64 = l->is_f64, .from = attn_rows_of(h), .n = 1 + has_gate, .product = {{&l->up, attn_rows_of(&c->up)}}};
+    if (has_gate) {
+        p.product[1] = p.product[0];
+        p.product[0].w = &l->gate;
+        p.product[0].to = attn_rows_of(&c->gate);
     }
+    if (!is_seen)
+        p.activate = attn_activation_kernel(l->is_f64 ? l->isa->f64 : l->isa->f32, l->activation);
     step(c);
-    if (status == ATTN_OK)
-        status = l->gate.packed ? attn_activation_run(c->ctx, &c->up, &c->gate, &c->up, l->activation)
-                                : attn_activation_run(c->ctx, &c->up, &c->up, NULL, l->activation);
-    return status ? status : keep(c, c->stages.mlp_hidden, &c->up);
+    attn_status status = attn_project_all(c->ctx, &p);
+    status = status ? status : keep(c, c->stages.mlp_up, &c->up);
+    status = status ? status : keep(c, c->stages.mlp_gate, &c->gate);
+    step(c);
+    if (status == ATTN_OK && is_seen)
+        status = attn_activation_run(c->ctx, to, to, has_gate ? &c->up : NULL, l->activation);
+    return status ? status : keep(c, c->stages.mlp_hidden, to);
 }
 
 /* given = f(h) */
@@ -185,7 +204,7 @@ static attn_status run_part(attn_layer_call *c, int part, const attn_tensor *h)
 {
     const attn_layer *l = c->layer;
     attn_status status = part == MLP ? widen(c, h) : part == SELF ? attend_self(c, h) : attend_memory(c, h);
-    return status ? status : project(c, part == MLP ? &l->down : &l->mha[part]->o, part == MLP ? &c->up : &c->z, &c->given);
+    return status ? status : project(c, part == MLP ? &l->down : &l->mha[part]->o, part == MLP ? widened(c) : &c->z, &c->given);
 }
 
 /* to = norm(from); they may be one */
@@ -288,8 +307,7 @@ attn_status attn_layer_memory(attn_ctx *ctx, attn_kv *kv, const attn_layer *laye
         status = status ? status : attn_reserve(ctx, &ctx->temporary, at);
         c.base = (uintptr_t)ctx->temporary.data;
     }
-    status = status ? status : project(&c, &w->k, memory, &c.k);
-    status = status ? status : project(&c, &w->v, memory, &c.v);
+    status = status ? status : project_memory(&c, w, memory);
     ctx->progress_span = 0;
     const attn_tensor k = heads_of(&c.k, w->kv_heads, w->dim), v = heads_of(&c.v, w->kv_heads, w->value_dim);
     return status ? status : attn_kv_append(ctx, kv, &k, &v);

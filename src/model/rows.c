@@ -101,6 +101,26 @@ void attn_store_row(const attn_tensor *to, int64_t at, int64_t stride, int64_t n
         attn_store_float(to->data, to->dtype, at + i * stride, from[i]);
 }
 
+static void load_floats(float *to, const attn_tensor *from, int64_t at, int64_t n)
+{
+    const int64_t stride = attn_row_stride(from);
+    if (from->dtype == ATTN_F32 && stride == 1)
+        memcpy(to, (const float *)from->data + at, (size_t)n * sizeof *to);
+    else
+        for (int64_t i = 0; i < n; i++)
+            to[i] = (float)attn_load_float(from->data, from->dtype, at + i * stride);
+}
+
+static void store_floats(const attn_tensor *to, int64_t at, int64_t n, const float *from)
+{
+    const int64_t stride = attn_row_stride(to);
+    if (to->dtype == ATTN_F32 && stride == 1)
+        memcpy((float *)to->data + at, from, (size_t)n * sizeof *from);
+    else
+        for (int64_t i = 0; i < n; i++)
+            attn_store_float(to->data, to->dtype, at + i * stride, from[i]);
+}
+
 /* A call in flight: rows are taken `step` at a time. */
 typedef struct row_run {
     const attn_row_work *w;
@@ -109,6 +129,17 @@ typedef struct row_run {
     double *scratch; /* of every thread: a row and a row of other */
 } row_run;
 
+static void run_row_f32(const row_run *r, int64_t i, float *row)
+{
+    const attn_row_work *w = r->w;
+    float *const other = w->other ? row + r->n : NULL;
+    load_floats(row, w->x, attn_row_at(w->x, i), r->n);
+    if (other)
+        load_floats(other, w->other, attn_row_at(w->other, i), r->n);
+    w->compute_f32(w->how, other, row, r->n);
+    store_floats(w->out, attn_row_at(w->out, i), r->n, row);
+}
+
 static void run_item(void *user, int64_t item, int thread)
 {
     const row_run *r = user;
@@ -116,6 +147,10 @@ static void run_item(void *user, int64_t item, int thread)
     double *row = r->scratch + thread * 2 * r->n, *other = w->other ? row + r->n : NULL;
     const int64_t end = (item + 1) * r->step < r->rows ? (item + 1) * r->step : r->rows;
     for (int64_t i = item * r->step; i < end; i++) {
+        if (w->compute_f32) {
+            run_row_f32(r, i, (float *)(void *)row);
+            continue;
+        }
         attn_load_row(row, w->x, attn_row_at(w->x, i), attn_row_stride(w->x), r->n);
         if (other)
             attn_load_row(other, w->other, attn_row_at(w->other, i), attn_row_stride(w->other), r->n);

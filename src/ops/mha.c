@@ -226,18 +226,31 @@ static attn_status next_step(mha_call *c, int step, attn_status status)
     return status;
 }
 
-static attn_status project_heads(mha_call *c, int step, const attn_matrix *m, const attn_tensor *from, const attn_tensor *heads)
+/* Q, K and V: what is made of the same rows, in one pass over them. */
+static attn_status project_heads(mha_call *c)
 {
-    return next_step(c, step + 1, attn_project(c->ctx, m, c->w->is_f64, attn_rows_of(from), attn_rows_of_heads(heads)));
+    const attn_mha_weights *w = c->w;
+    const attn_matrix *const matrix[] = {&w->q, &w->k, &w->v};
+    const attn_tensor *const from[] = {c->x, c->memory, c->memory_v}, *const heads[] = {&c->q, &c->k, &c->v};
+    attn_status status = ATTN_OK;
+    for (int first = 0, end; status == ATTN_OK && first < 3; first = end) {
+        attn_projection p = {.is_f64 = w->is_f64, .from = attn_rows_of(from[first])};
+        for (end = first; end < 3 && from[end] == from[first]; end++, p.n++) {
+            p.product[p.n].w = matrix[end];
+            p.product[p.n].to = attn_rows_of_heads(heads[end]);
+        }
+        next_step(c, first, ATTN_OK);
+        c->ctx->progress_span = (end - first) / 5.0;
+        status = next_step(c, end, attn_project_all(c->ctx, &p));
+    }
+    return status;
 }
 
 static attn_status run_call(mha_call *c)
 {
     const attn_mha_weights *w = c->w;
     attn_status status = next_step(c, 0, place_buffers(c));
-    status = status ? status : project_heads(c, 0, &w->q, c->x, &c->q);
-    status = status ? status : project_heads(c, 1, &w->k, c->memory, &c->k);
-    status = status ? status : project_heads(c, 2, &w->v, c->memory_v, &c->v);
+    status = status ? status : project_heads(c);
     status = status ? status : next_step(c, 4, attn_sdpa(c->ctx, &c->z, &c->q, &c->k, &c->v, &c->sdpa));
     if (status != ATTN_OK)
         return status;

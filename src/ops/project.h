@@ -17,6 +17,23 @@ ATTN_PRIVATE attn_row_batch attn_rows_of(const attn_tensor *t);
 /* The heads [H,L,d] or [B,H,L,d], side by side as a projection writes them: one row of heads x dim at one stride. */
 ATTN_PRIVATE attn_row_batch attn_rows_of_heads(const attn_tensor *t);
 
-/* to = from W + b, in f64 or f32 as W was packed. The rows of to are those of from, its columns those of W; they do not overlap. */
+/* Up to three products of the same rows in one pass over them: to = from W + b, in f64 or f32. The rows of each `to` are those of from, its
+   columns those of its W; they do not overlap. */
+enum { ATTN_MAX_PRODUCTS = 3 };
+typedef struct attn_projection {
+    int is_f64;
+    attn_row_batch from;
+    int n;
+    struct {
+        const attn_matrix *w;
+        attn_row_batch to;
+    } product[ATTN_MAX_PRODUCTS];
+    /* NULL, or what happens to the first product while it is in cache: activate(it), times the second if there is one, of as many columns.
+       Both are reals whose rows, also from item to item, are one stride apart. */
+    attn_activate_kernel *activate;
+} attn_projection;
+ATTN_PRIVATE attn_status attn_project_all(attn_ctx *ctx, const attn_projection *projection);
+
+/* One of them. */
 ATTN_PRIVATE attn_status attn_project(attn_ctx *ctx, const attn_matrix *m, int is_f64, attn_row_batch from, attn_row_batch to);
 #endif

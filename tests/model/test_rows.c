@@ -107,18 +107,21 @@ static void norm_error(double *error, const double *x, int64_t n, const ref_norm
 
 static double activation_share(attn_activation f, double x) {
     switch (f) {
-    case ATTN_GELU: return (2 * x * x + 22) * U64;
-    case ATTN_GELU_TANH: return (9 * 1.6 * fabs(x + 0.044715 * x * x * x) + 7) * U64;
-    case ATTN_SILU: return (2 * fabs(x) + 7) * U64;
+    case ATTN_GELU: return 2 * x * x + 22;
+    case ATTN_GELU_TANH: return 9 * 1.6 * fabs(x + 0.044715 * x * x * x) + 7;
+    case ATTN_SILU: return 2 * fabs(x) + 7;
     default: return 0;
     }
 }
 
+/* Computed in f32 where nothing is f64. */
 static void activation_row(const row_call *c, double *want, double *error, const double *x, const double *up, int64_t n) {
+    const bool wide = c->x.dtype == ATTN_F64 || c->out.dtype == ATTN_F64 || (c->kind == GLU && c->up.dtype == ATTN_F64);
+    const double u = wide ? U64 : 0x1p-24, least = wide ? 0x1p-1022 : 0x1p-126;
     for (int64_t i = 0; i < n; i++) {
         const double y = ref_activation(c->f, x[i]), factor = c->kind == GLU ? up[i] : 1;
         want[i] = y * factor;
-        error[i] = fabs(want[i]) * (activation_share(c->f, x[i]) + 2 * U64) + (fabs(x[i]) + 1) * (fabs(factor) + 1) * 0x1p-1022;
+        error[i] = fabs(want[i]) * (activation_share(c->f, x[i]) + 2) * u + (fabs(x[i]) + 1) * (fabs(factor) + 1) * least;
     }
 }
 
