@@ -84,9 +84,20 @@ static void choose_sizes(scene *s, rng *r) {
     s->hidden = rng_int(r, 1, 90);
 }
 
-static void open_scene(scene *s, attn_ctx *ctx, rng *r) {
-    *s = (scene){.memory = {0}};
+/* So wide that threads share the columns of a few rows. */
+static void choose_great_sizes(scene *s, rng *r) {
     choose_sizes(s, r);
+    s->L = rng_int(r, 1, 3);
+    s->Hkv = 2;
+    s->H = 10;
+    s->d = s->d_v = 64;
+    s->n = s->width = 640;
+    s->hidden = 700;
+}
+
+static void open_scene_of(scene *s, attn_ctx *ctx, rng *r, void (*choose)(scene *s, rng *r)) {
+    *s = (scene){.memory = {0}};
+    choose(s, r);
     choose_attention(s, r, OF_SELF);
     choose_attention(s, r, OF_CROSS);
     choose_norms(s, r);
@@ -112,6 +123,10 @@ static void open_scene(scene *s, attn_ctx *ctx, rng *r) {
     s->x = numbers(s, r, 1, 3 - s->is_flat, shape + s->is_flat);
     s->mem = numbers(s, r, 1, 3 - s->is_flat, m_shape + s->is_flat);
     s->out = numbers(s, r, (double)NAN, 3 - s->is_flat, shape + s->is_flat);
+}
+
+static void open_scene(scene *s, attn_ctx *ctx, rng *r) {
+    open_scene_of(s, ctx, r, choose_sizes);
 }
 
 static void close_scene(scene *s) {
@@ -322,6 +337,24 @@ static void random_layers_are_their_parts(void **state) {
     }
 }
 
+static void threads_share_columns(void **state) {
+    (void)state;
+    attn_ctx *ctx = new_ctx(NULL, 1), *other = new_ctx(NULL, 3);
+    for (int64_t n = 0; n < 6; n++) {
+        rng r = rng_of(test_seed(), (uint64_t)n);
+        scene s;
+        open_scene_of(&s, ctx, &r, choose_great_sizes);
+        assert_true(stages_are_those_composed(&s, ctx, &r));
+        attn_tensor out = new_tensor(&s.memory, s.real, s.out.ndim, s.out.shape);
+        const attn_layer_opts o = {.memory = s.has_cross ? &s.mem : NULL};
+        assert_ok(other, attn_layer_run(other, &out, s.layer, &s.x, &o));
+        assert_true(same_bits("on three threads", &s.out, &out));
+        close_scene(&s);
+    }
+    attn_ctx_destroy(ctx);
+    attn_ctx_destroy(other);
+}
+
 /* Through a 16-bit cache too: row by row the bits of the whole, since the whole reads its keys from the cache as well. */
 static void narrow_caches_do_not_see_chunks(void **state) {
     (void)state;
@@ -441,7 +474,7 @@ static void calls_that_do_not_fit(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_layers_are_their_parts), cmocka_unit_test(narrow_caches_do_not_see_chunks),
-                                       cmocka_unit_test(layers_that_do_not_fit), cmocka_unit_test(calls_that_do_not_fit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_layers_are_their_parts), cmocka_unit_test(threads_share_columns),
+                                       cmocka_unit_test(narrow_caches_do_not_see_chunks), cmocka_unit_test(layers_that_do_not_fit), cmocka_unit_test(calls_that_do_not_fit)};
     return cmocka_run_group_tests_name("model_layer", tests, NULL, NULL);
 }
