@@ -5,6 +5,7 @@
 #include "kinds.h"
 #include "message.h"
 #include "mha_weights.h"
+#include "rope.h"
 
 #include <stdlib.h>
 
@@ -54,13 +55,17 @@ static int judge(const options *o, const diagnose_input *in)
 }
 
 /* The library's own output. Its refusal is the one that the user reads. */
-static int compute_sdpa(session *s, attn_tensor *out, const qkv *t, const attn_sdpa_opts *opts)
+static int compute_sdpa(session *s, attn_tensor *out, const qkv *given, rotation *turn, const attn_sdpa_opts *opts)
 {
     sizes z;
+    qkv turned = *given;
+    const qkv *t = &turned;
     int64_t shape[ATTN_MAX_DIMS];
     const bool fits = sizes_of(&z, t, opts->cu_seqlens_q != NULL);
     const int32_t ndim = fits ? part_shape(&z, PART_OUTPUT, shape) : t->q.ndim;
-    const int status = tensor_new(out, "output", fits ? z.dtype : ATTN_F32, ndim, fits ? shape : t->q.shape);
+    int status = rope_turn(turn, s, opts, &turned);
+    if (!status)
+        status = tensor_new(out, "output", fits ? z.dtype : ATTN_F32, ndim, fits ? shape : t->q.shape);
     if (status)
         return status;
     session_begin(s);
@@ -74,6 +79,7 @@ static int diagnose_sdpa(const options *o)
     judged g = {.in = {.got = NULL}};
     qkv t;
     attention_setup setup;
+    rotation turn = {.given = false};
     int status = session_open(&s, o);
     if (status)
         return status;
@@ -83,8 +89,11 @@ static int diagnose_sdpa(const options *o)
     if (!status)
         status = setup_attention(&setup, &in);
     if (!status)
-        status = compute_sdpa(&s, &g.computed, &t, &setup.opts);
+        status = rope_read(&turn, &in);
+    if (!status)
+        status = compute_sdpa(&s, &g.computed, &t, &turn, &setup.opts);
     if (!status) {
+        g.in.rope = turn.where.rows ? &turn.where : NULL;
         g.in.q = &t.q;
         g.in.k = &t.k;
         g.in.v = &t.v;
@@ -95,12 +104,14 @@ static int diagnose_sdpa(const options *o)
         status = judge(o, &g.in);
     }
     free(g.computed.data);
+    rope_free(&turn);
     inputs_close(&in);
     session_close(&s);
     return status;
 }
 
-static int compute_mha(session *s, attn_tensor *out, const mha_files *w, const mha_inputs *m, const attn_sdpa_opts *sdpa)
+static int compute_mha(session *s, attn_tensor *out, const mha_files *w, const mha_inputs *m, rotation *turn,
+                       const attn_sdpa_opts *sdpa)
 {
     sizes z;
     int64_t shape[ATTN_MAX_DIMS];
@@ -114,7 +125,8 @@ static int compute_mha(session *s, attn_tensor *out, const mha_files *w, const m
     int status = tensor_new(out, "output", fits ? z.dtype : ATTN_F32, m->x.ndim, fits ? shape : m->x.shape);
     if (!status) {
         session_begin(s);
-        status = session_end(s, attn_mha(s->ctx, out, prepared, &m->x, m->memory_given, m->memory_v_given, &opts));
+        status = turn->given ? rope_mha(turn, s, out, prepared, w, m, &opts)
+                             : session_end(s, attn_mha(s->ctx, out, prepared, &m->x, m->memory_given, m->memory_v_given, &opts));
     }
     attn_mha_weights_destroy(prepared);
     return status;
@@ -128,6 +140,7 @@ static int diagnose_mha(const options *o)
     mha_files w;
     mha_inputs m;
     attention_setup setup;
+    rotation turn = {.given = false};
     int status = session_open(&s, o);
     if (status)
         return status;
@@ -141,8 +154,11 @@ static int diagnose_mha(const options *o)
         status = setup_attention(&setup, &in);
     }
     if (!status)
-        status = compute_mha(&s, &g.computed, &w, &m, &setup.opts);
+        status = rope_read(&turn, &in);
+    if (!status)
+        status = compute_mha(&s, &g.computed, &w, &m, &turn, &setup.opts);
     if (!status) {
+        g.in.rope = turn.where.rows ? &turn.where : NULL;
         g.in.mha = &w.desc;
         g.in.x = &m.x;
         g.in.memory = m.memory_given;
@@ -151,6 +167,7 @@ static int diagnose_mha(const options *o)
         status = judge(o, &g.in);
     }
     free(g.computed.data);
+    rope_free(&turn);
     inputs_close(&in);
     session_close(&s);
     return status;

@@ -15,12 +15,14 @@ static int compute_all(const explanation *e, results *r, const attn_sdpa_opts *o
     attn_sdpa_opts all = *opts;
     attn_tensor *out;
     int64_t shape[ATTN_MAX_DIMS];
-    int status = explain_add_stages(e, r, &all);
+    int status = e->turn->given ? rope_add_results(e->turn, r, e->z) : EXIT_DONE;
+    if (!status)
+        status = explain_add_stages(e, r, &all);
     const int32_t ndim = part_shape(e->z, PART_OUTPUT, shape);
     if (!status)
         status = results_add(r, "output", NULL, e->z->dtype, ndim, shape, true, &out);
     if (!status && opt_given(r->o, OPT_NPZ))
-        explain_bundle(e, r, e->t, out);
+        explain_bundle(e, r, e->turn->given ? &e->turn->before : e->t, out);
     if (!status)
         status = results_open(r, false);
     return status ? status : rule_sdpa(e->s, out, &e->t->q, &e->t->k, &e->t->v, &all);
@@ -65,6 +67,7 @@ static int explain_qkv(explanation *e, const labels *words, const attn_sdpa_opts
         printf(explain_say(e->lang, W_SHARED_HEADS), (long long)(e->z->H / e->z->Hkv));
         putchar('\n');
     }
+    explain_rope(e);
     return explain_stages(e);
 }
 
@@ -97,7 +100,8 @@ static int explain_sdpa(const options *o)
     sizes z = {0};
     attention_setup setup;
     labels words = {.row = {.count = 0}};
-    explanation e = {.s = &s, .t = &t, .z = &z, .opts = &setup.opts};
+    rotation turn = {.given = false};
+    explanation e = {.s = &s, .t = &t, .z = &z, .opts = &setup.opts, .turn = &turn};
     int status = session_open(&s, o);
     if (status)
         return status;
@@ -109,11 +113,16 @@ static int explain_sdpa(const options *o)
     if (!status)
         status = rule_settle(&s, &setup.opts, &t.q, &t.k, &t.v, true);
     if (!status)
+        status = rope_read(&turn, &in);
+    if (!status)
         status = check(&e, sizes_of(&z, &t, false));
+    if (!status)
+        status = rope_turn(&turn, &s, &setup.opts, &t);
     if (!status)
         status = explain_qkv(&e, &words, &setup.opts);
     if (!status)
         status = finish_stdout();
+    rope_free(&turn);
     labels_free(&words);
     inputs_close(&in);
     session_close(&s);

@@ -3,9 +3,11 @@
 #include "commands.h"
 #include "message.h"
 #include "mha_weights.h"
+#include "rope.h"
 #include "rule.h"
 
-static int run(session *s, results *r, const attn_mha_weights *prepared, const mha_files *w, const mha_inputs *m, attn_sdpa_opts *sdpa)
+static int run(session *s, results *r, const attn_mha_weights *prepared, const mha_files *w, const mha_inputs *m, rotation *turn,
+               attn_sdpa_opts *sdpa)
 {
     sizes z;
     attn_tensor *out;
@@ -29,7 +31,7 @@ static int run(session *s, results *r, const attn_mha_weights *prepared, const m
         status = results_open(r, true);
     if (status)
         return status;
-    status = rule_mha(s, out, prepared, &w->desc, &m->x, m->memory_given, m->memory_v_given, &opts);
+    status = rope_mha(turn, s, out, prepared, w, m, &opts);
     return status ? status : results_write(r, s);
 }
 
@@ -41,6 +43,7 @@ int cmd_mha(const options *o)
     mha_files w;
     mha_inputs m;
     attention_setup setup;
+    rotation turn = {.given = false};
     attn_mha_weights *prepared = NULL;
     int status = session_open(&s, o);
     if (status)
@@ -57,7 +60,10 @@ int cmd_mha(const options *o)
     if (!status && attn_mha_prepare(s.ctx, &prepared, &w.desc) != ATTN_OK)
         status = library_trouble(attn_ctx_error(s.ctx));
     if (!status)
-        status = run(&s, &r, prepared, &w, &m, &setup.opts);
+        status = rope_read(&turn, &in);
+    if (!status)
+        status = run(&s, &r, prepared, &w, &m, &turn, &setup.opts);
+    rope_free(&turn);
     results_close(&r);
     attn_mha_weights_destroy(prepared);
     inputs_close(&in);

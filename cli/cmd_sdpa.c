@@ -2,15 +2,16 @@
 #include "attention.h"
 #include "commands.h"
 #include "message.h"
+#include "rope.h"
 #include "rule.h"
 
 /* Q, K and V are read: the outputs, the call, the files. */
-static int run(session *s, results *r, const qkv *t, attn_sdpa_opts *opts)
+static int run(session *s, results *r, const qkv *t, attn_dtype of_q, attn_sdpa_opts *opts)
 {
     sizes z;
     attn_tensor *out;
     int64_t shape[ATTN_MAX_DIMS];
-    const attn_dtype dtype = output_dtype(s->o, t->q.dtype);
+    const attn_dtype dtype = output_dtype(s->o, of_q);
     if (!dtype)
         return EXIT_TROUBLE;
     if (!sizes_of(&z, t, opts->cu_seqlens_q != NULL)) { /* the library knows what is wrong with the ranks */
@@ -37,6 +38,7 @@ int cmd_sdpa(const options *o)
     results r = {.o = o};
     qkv t;
     attention_setup setup;
+    rotation turn = {.given = false};
     int status = session_open(&s, o);
     if (status)
         return status;
@@ -46,7 +48,13 @@ int cmd_sdpa(const options *o)
     if (!status)
         status = rule_settle(&s, &setup.opts, &t.q, &t.k, &t.v, opt_given(o, OPT_LSE));
     if (!status)
-        status = run(&s, &r, &t, &setup.opts);
+        status = rope_read(&turn, &in);
+    const attn_dtype of_q = status ? ATTN_F32 : t.q.dtype; /* RoPE gives f32 for 16 bits */
+    if (!status)
+        status = rope_turn(&turn, &s, &setup.opts, &t);
+    if (!status)
+        status = run(&s, &r, &t, of_q, &setup.opts);
+    rope_free(&turn);
     results_close(&r);
     inputs_close(&in);
     session_close(&s);

@@ -8,6 +8,7 @@
 #include "heat.h"
 #include "json_out.h"
 #include "page_data.h"
+#include "rope.h"
 #include "table.h"
 #include "tokens.h"
 
@@ -20,6 +21,7 @@ typedef struct explanation {
     explain_lang lang;
     int round; /* -1: not given */
     heat_form heat;
+    rotation *turn; /* of --rope; t is turned then */
     const char *const *row_names, *const *key_names; /* of --tokens and --key-tokens, or NULL */
 } explanation;
 
@@ -46,6 +48,8 @@ void row_free(row_numbers *r);
 /* --round, --lang, --tokens and --key-tokens. 0, or an exit code after a message. */
 int explain_settings(const options *o, explanation *e, labels *words);
 
+/* What RoPE makes of q and k, where there is one. */
+void explain_rope(const explanation *e);
 /* The stages of every head that is shown. */
 int explain_stages(const explanation *e);
 /* The weights of one head as a heat map, as --heat has it: some rows of many, keys in bands. 0, or an exit code after a message. */

@@ -10,18 +10,21 @@
 static const char *formula_of(const explanation *e, const char *name, char room[FORMULA_TEXT])
 {
     static const char *const formulas[][2] = {
-        {"scores", "Q K^T"},
         {"scaled", "scores * scale"},
         {"output", "weights V"},
         {"q", "X W_Q + b_Q, split into heads"},
         {"k", "X W_K + b_K, split into heads"},
         {"v", "X W_V + b_V, split into heads"},
+        {"q_rot", "RoPE(q)"},
+        {"k_rot", "RoPE(k)"},
         {"z", "weights V"},
         {"concat", "the heads of z joined"},
         {"lse", "ln of the softmax denominator"},
         {"row_max", "the greatest masked score"},
         {"entropy", "-sum of w ln w, before dropout"},
     };
+    if (strcmp(name, "scores") == 0)
+        return e->turn->given ? "q_rot k_rot^T" : "Q K^T";
     if (strcmp(name, "capped") == 0)
         return e->opts->softcap > 0 ? "softcap * tanh(scaled / softcap)" : "scaled";
     if (strcmp(name, "masked") == 0)

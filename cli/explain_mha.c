@@ -50,7 +50,7 @@ static void print_split(const whole *a)
         printf(explain_say(a->e.lang, W_SHARED_HEADS), (long long)(z->H / z->Hkv));
         putchar('\n');
     }
-    table_tensor(stdout, &a->e.t->q, a->e.row_names, a->e.round, 4);
+    table_tensor(stdout, a->e.turn->given ? &a->e.turn->before.q : &a->e.t->q, a->e.row_names, a->e.round, 4);
 }
 
 static void print_join(const whole *a)
@@ -76,6 +76,7 @@ static int print_text(const whole *a)
     print_projection(a, 'K', w->b_k, memory, a->w.columns_k, a->e.z->Hkv);
     print_projection(a, 'V', w->b_v, memory_v, a->w.columns_v, a->e.z->Hkv);
     print_split(a);
+    explain_rope(&a->e);
     const int status = explain_stages(&a->e);
     if (status)
         return status;
@@ -95,7 +96,9 @@ static int add_results(whole *a, results *r, attn_sdpa_opts *sdpa, attn_mha_opts
     int status = EXIT_DONE;
     mha_stage_list(extra, z, opts);
     for (int i = 0; i < 4 && !status; i++) {
-        if (i == 3 && wants_stages(r->o))
+        if (i == 3 && wants_stages(r->o) && a->e.turn->given)
+            status = rope_add_results(a->e.turn, r, z);
+        if (!status && i == 3 && wants_stages(r->o))
             status = explain_add_stages(&a->e, r, sdpa);
         if (!status)
             status = results_add(r, extra[i].name, NULL, z->dtype, extra[i].ndim, extra[i].shape, true, extra[i].where);
@@ -129,19 +132,21 @@ static int compute(whole *a, results *r, page *p, qkv *t)
     attn_mha_opts opts = {.struct_size = sizeof opts, .sdpa = &sdpa};
     const bool paged = opt_given(r->o, OPT_HTML);
     if (paged)
-        explain_page(r->o, "mha", a->e.lang, a->e.round, r, p);
+        explain_page(r->o, a->e.turn->given ? "sdpa" : "mha", a->e.lang, a->e.round, r, p);
     int status = add_results(a, r, &sdpa, &opts);
     if (!status)
         status = results_open(r, false);
     if (status)
         return status;
-    status = rule_mha(s, a->out, a->prepared, &a->w.desc, &a->m.x, a->m.memory_given, a->m.memory_v_given, &opts);
+    status = rope_mha(a->e.turn, s, a->out, a->prepared, &a->w, &a->m, &opts);
     if (status)
         return status;
-    *t = (qkv){*opts.q, *opts.k, *opts.v};
+    *t = a->e.turn->where.rows ? a->e.turn->turned : (qkv){*opts.q, *opts.k, *opts.v};
     a->e.t = t;
     derive(a, opts.z);
-    if (paged)
+    if (paged && a->e.turn->given) /* of projections without RoPE the page would show other scores */
+        status = explain_page_attention(&a->e, p);
+    else if (paged)
         status = explain_mha_page(&a->e, p, &a->w, &a->m, opts.z, a->out);
     return status ? status : results_commit(r);
 }
@@ -183,7 +188,8 @@ int explain_mha(const options *o)
     attention_setup setup;
     attn_mha_weights *prepared = NULL;
     labels words = {.row = {.count = 0}};
-    whole a = {.e = {.s = &s, .opts = &setup.opts}};
+    rotation turn = {.given = false};
+    whole a = {.e = {.s = &s, .opts = &setup.opts, .turn = &turn}};
     int status = session_open(&s, o);
     if (status)
         return status;
@@ -202,7 +208,10 @@ int explain_mha(const options *o)
         status = library_trouble(attn_ctx_error(s.ctx));
     a.prepared = prepared;
     if (!status)
+        status = rope_read(&turn, &in);
+    if (!status)
         status = run(&a, &words);
+    rope_free(&turn);
     labels_free(&words);
     attn_mha_weights_destroy(prepared);
     inputs_close(&in);

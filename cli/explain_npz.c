@@ -30,6 +30,10 @@ void explain_bundle(const explanation *e, results *r, const qkv *t, const attn_t
     put(b, "hook_q", tokens_first(&t->q));
     put(b, "hook_k", tokens_first(&t->k));
     put(b, "hook_v", tokens_first(&t->v));
+    if (e->turn->given) {
+        put(b, "hook_rot_q", tokens_first(&results_find(r, "q_rot")->view));
+        put(b, "hook_rot_k", tokens_first(&results_find(r, "k_rot")->view));
+    }
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const attn_tensor *stage = &results_find(r, names[i].ours)->view;
         const int64_t rows[] = {e->z->B, e->z->H, e->z->Lq};

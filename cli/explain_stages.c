@@ -187,6 +187,22 @@ static int explain_head(const explanation *e, int64_t batch, int64_t head, bool 
     return status;
 }
 
+void explain_rope(const explanation *e)
+{
+    char formula[160], theta[CELL_TEXT];
+    if (!e->turn->given)
+        return;
+    explain_setting(theta, e->turn->theta);
+    snprintf(formula, sizeof formula, "RoPE(q), RoPE(k) = q_rot, k_rot");
+    explain_heading(formula, "", explain_say(e->lang, W_ROPE));
+    printf(e->turn->interleaved ? "    (2p, 2p+1): pos * %s^(-2p/%lld)\n" : "    (p, p + d/2): pos * %s^(-2p/%lld)\n", theta,
+           (long long)e->z->d);
+    print_heading(stdout, "q_rot");
+    table_tensor(stdout, &e->t->q, e->row_names, e->round, 4);
+    print_heading(stdout, "k_rot");
+    table_tensor(stdout, &e->t->k, e->key_names, e->round, 4);
+}
+
 int explain_stages(const explanation *e)
 {
     const sizes *z = e->z;

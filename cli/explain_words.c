@@ -52,6 +52,7 @@ static const char *const words[W_COUNT][LANG_COUNT] = {
     [W_PROJECT] = {"projected", "투영"},
     [W_PER_HEAD] = {"each head", "헤드마다"},
     [W_SHARED_HEADS] = {"%lld query heads share one key and value head", "쿼리 헤드 %lld개가 키와 값 헤드 하나를 함께 쓴다"},
+    [W_ROPE] = {"each pair of columns turned by its position", "위치에 따라 열 쌍을 돌린다"},
     [W_SPLIT] = {"split into heads", "헤드로 나누기"},
     [W_JOIN] = {"heads joined", "헤드 연결"},
     [W_PROJECT_OUT] = {"the joined heads, mixed once more", "연결한 헤드를 한 번 더 섞는다"},

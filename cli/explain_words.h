@@ -56,6 +56,7 @@ typedef enum explain_word {
     W_PROJECT,
     W_PER_HEAD,
     W_SHARED_HEADS,
+    W_ROPE,
     W_SPLIT,
     W_JOIN,
     W_PROJECT_OUT,

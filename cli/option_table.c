@@ -54,6 +54,12 @@ const opt_desc opt_table[OPT_COUNT] = {
                    "Row 0 stands at key 0 (top-left, the default where Lq = Lk), or the last row at the last key (bottom-right)."},
     [OPT_OFFSET] = {0, "offset", "N|F", ATTENTION, SEC_POSITION,
                     "Row i stands at position N + i. A file or a list gives one N per batch item."},
+    [OPT_ROPE] = {0, "rope", "THETA[,half|interleaved]", ATTENTION, SEC_POSITION,
+                  "Turn q and k by their positions first (RoPE; in mha behind the split): columns (p, p + d/2), or (2p, 2p+1) with "
+                  "interleaved, by position * THETA^(-2p/d)."},
+    [OPT_POSITIONS] = {0, "positions", "F", ATTENTION, SEC_POSITION,
+                       "The position of each key for --rope, (Lk) or (B,Lk); a row has that of the key where it stands. File or list. "
+                       "Default: 0, 1, 2, ..."},
 
     [OPT_SCALE] = {0, "scale", "X", ATTENTION, SEC_SCORES, "Scores are multiplied by X. Default: 1/sqrt(d), d the head size."},
     [OPT_SOFTCAP] = {0, "softcap", "C", ATTENTION, SEC_SCORES, "Then C * tanh(score / C), before mask and bias. 0 = off."},

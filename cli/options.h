@@ -72,6 +72,8 @@ typedef enum opt_id {
     OPT_CU_K,
     OPT_ALIGN,
     OPT_OFFSET,
+    OPT_ROPE,
+    OPT_POSITIONS,
     OPT_SCALE,
     OPT_SOFTCAP,
     OPT_ALIBI,

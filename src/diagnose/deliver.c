@@ -14,7 +14,7 @@ bool evaluator_open(evaluator *e, const problem *p, arena *m)
     int64_t widest = larger(larger(p->H * p->d_v, p->d), larger(p->out, p->width)), matrix = 0;
     for (int i = 0; i < 3; i++) {
         e->own[i] = arena_zeroed(m, sizes[i], sizeof(double));
-        e->own[3 + i] = p->mha ? arena_zeroed(m, sizes[i], sizeof(double)) : NULL;
+        e->own[3 + i] = p->mha || p->rope ? arena_zeroed(m, sizes[i], sizeof(double)) : NULL;
         widest = larger(widest, p->columns[i]);
         matrix = larger(matrix, p->in[i] * p->columns[i]);
     }
@@ -90,12 +90,19 @@ static bool sizes_fit(const problem *p, const variation *v)
     return (v->keys != KEYS_NOT_TRANSPOSED || p->d == Lk) && (v->keys != KEYS_SWAPPED || Lq == Lk);
 }
 
+static bool rope_fits(const problem *p, const input_variation *v)
+{
+    if (!p->rope)
+        return !v->rope && !v->rope_places;
+    return (v->rope != ROPE_ON_V || p->d_v % 2 == 0) && (v->rope != ROPE_BEFORE_SPLIT || p->mha);
+}
+
 bool variation_possible(const problem *p, const variation *v)
 {
     const bool square = p->w_o && p->H * p->d_v == p->out;
     if (!sizes_fit(p, v) || (v->keep == KEEP_SEEN && !p->seen_kept))
         return false;
-    if (v->in.layout == LAYOUT_AXES && !axes_fit(p))
+    if (!rope_fits(p, &v->in) || (v->in.layout == LAYOUT_AXES && !axes_fit(p)))
         return false;
     if (v->in.precision && v->in.steps & STEPS_SPLIT_SCALE && !(right_scale(p) > 0))
         return false;

@@ -24,12 +24,20 @@ enum dialect {
     DIALECTS
 };
 
+/* q and k of each head are turned first (attn_rope_apply). */
+typedef struct diagnose_rope {
+    double theta;
+    bool interleaved;
+    const int64_t *rows, *keys; /* [B,Lq] and [B,Lk]: the positions */
+} diagnose_rope;
+
 typedef struct diagnose_input {
     /* Attention alone: q, k, v as attn_sdpa takes them. Otherwise q is NULL, and mha, x, memory, memory_v are as attn_mha takes them. */
     const attn_tensor *q, *k, *v;
     const attn_mha_desc *mha;
     const attn_tensor *x, *memory, *memory_v;
     const attn_sdpa_opts *opts;     /* NULL = all-zero; its outputs are ignored */
+    const diagnose_rope *rope;      /* NULL: none. q, k, v are given before it */
     bool blhd;                      /* q, k, v and got are (..,H,L,d) views of (..,L,H,d) memory */
     const attn_tensor *got;         /* the output to be judged: f32, f16, bf16 or f64 */
     const attn_tensor *got_weights; /* NULL, or its weights (..,H,Lq,Lk) */

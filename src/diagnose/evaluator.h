@@ -2,6 +2,7 @@
 /* Attention as a variation computes it, in float64, with the error bound of docs/numerics.md for every number:
 
        heads.c    q, k, v: read, projected, split
+       turn.c     q, k (v): turned by RoPE
        row.c      one row: scores -> scaled -> capped -> masked
        softmax.c  one row: weights -> dropout -> output
        deliver.c  a row of what is handed over: concat, W_O, the order of the memory
@@ -55,6 +56,16 @@ typedef struct softmax_group {
                                           every power as large as its error allows, members */
 } softmax_group;
 
+/* The angles of one array of rows. */
+typedef struct turn_table {
+    const int64_t *at; /* the positions that it was made for; NULL: not made yet */
+    uint8_t places;
+    int64_t width; /* columns that turn together */
+    double theta;
+    long double *cos, *sin; /* [B][L][width / 2] */
+    double *angle;
+} turn_table;
+
 typedef struct evaluator {
     const problem *p;
     arena *m;
@@ -65,6 +76,7 @@ typedef struct evaluator {
     double *q, *k, *v_, *dq, *dk, *dv;  /* [B,H,Lq,d] ...; dq, dk, dv bound their errors, NULL: exact */
     double *own[6];                     /* memory for them */
     double *projected[6];               /* mha: the right ones, before rows are moved or rounded; NULL: not made yet */
+    turn_table table[2][3];             /* the right ones and another: of q, k, v */
     double *linear_size, *linear_error; /* scratch of one row of a projection */
     double *turned, *w_o_turned;        /* a matrix transposed or rounded */
     const double *w_o;                  /* as the variation has it */
@@ -99,6 +111,8 @@ row_place row_of(const evaluator *e, int64_t b, int64_t h, int64_t i);
 
 /* q, k, v and their bounds for e->v.in */
 void heads_make(evaluator *e);
+/* Turns them as the variation has it; the bounds grow. There is a rope. */
+void heads_turn(evaluator *e);
 /* W_O as the variation has it, but for being left out. */
 const double *output_matrix(evaluator *e);
 int64_t kv_head_of(const evaluator *e, int64_t h);

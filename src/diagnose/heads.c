@@ -153,7 +153,7 @@ static void arrange(evaluator *e)
 {
     const problem *p = e->p;
     const bool only_v = e->v.in.layout == LAYOUT_BLHD_V || e->v.in.layout == LAYOUT_STRIDES_V;
-    for (int errors = 0; errors < (p->mha ? 2 : 1); errors++) {
+    for (int errors = 0; errors < (p->mha || p->rope ? 2 : 1); errors++) {
         if (!only_v) {
             move_rows(e, e->own[3 * errors], p->H, p->Lq, p->d);
             move_rows(e, e->own[3 * errors + 1], p->Hkv, p->Lk, p->d);
@@ -266,10 +266,12 @@ void heads_make(evaluator *e)
     e->q = e->own[0];
     e->k = e->own[1];
     e->v_ = e->own[2];
-    if (p->mha) {
+    if (p->mha || p->rope) {
         e->dq = e->own[3];
         e->dk = e->own[4];
         e->dv = e->own[5];
+    }
+    if (p->mha) {
         project_or_copy(e, 0, p->H, p->Lq, p->d);
         project_or_copy(e, 1, p->Hkv, p->Lk, p->d);
         project_or_copy(e, 2, p->Hkv, p->Lk, p->d_v);
@@ -278,6 +280,8 @@ void heads_make(evaluator *e)
         memcpy(e->k, p->k, (size_t)(p->B * p->Hkv * p->Lk * p->d) * sizeof(double));
         memcpy(e->v_, p->v, (size_t)(p->B * p->Hkv * p->Lk * p->d_v) * sizeof(double));
     }
+    if (p->rope)
+        heads_turn(e);
     if (e->v.in.layout)
         arrange(e);
     if (e->v.in.precision) {

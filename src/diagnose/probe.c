@@ -125,6 +125,24 @@ static void other_options(stream *s, problem *p, const change *c)
 
 /* ------------------------------------------------------------- another problem ---- */
 
+/* Two pads in front, where they are not counted; rows stand at the last keys. */
+static const diagnose_rope *other_rope(stream *s, const problem *p)
+{
+    enum { PADS = 2 };
+    diagnose_rope *rope = arena_zeroed(s->m, 1, sizeof *rope);
+    int64_t *rows = arena_zeroed(s->m, p->B * p->Lq, sizeof *rows), *keys = arena_zeroed(s->m, p->B * p->Lk, sizeof *keys);
+    if (s->m->failed)
+        return NULL;
+    for (int64_t n = 0; n < p->B * p->Lq; n++) {
+        const int64_t at = n % p->Lq + p->Lk - p->Lq - PADS;
+        rows[n] = at > 0 ? at : 0;
+    }
+    for (int64_t n = 0; n < p->B * p->Lk; n++)
+        keys[n] = n % p->Lk > PADS ? n % p->Lk - PADS : 0;
+    *rope = (diagnose_rope){.theta = p->rope->theta, .interleaved = p->rope->interleaved, .rows = rows, .keys = keys};
+    return rope;
+}
+
 static int64_t smaller(int64_t size) { return size > SMALL ? SMALL + size % 2 : size; }
 
 static void other_projections(stream *s, problem *p, const problem *like, const change *c)
@@ -167,6 +185,7 @@ static bool other_problem(problem *p, stream *s, const problem *like, const chan
     if (p->mha && c->heads && p->w_o && p->out == like->H * like->d_v)
         p->out = p->H * p->d_v;
     other_options(s, p, c);
+    p->rope = like->rope ? other_rope(s, p) : NULL;
     if (p->mha) {
         other_projections(s, p, like, c);
         p->rows = p->B * p->Lq;

@@ -216,6 +216,7 @@ void problem_facts(problem *p)
         {(mask && one_row(o->mask)) || (added && (one_row(o->bias) || (!mask && one_row(o->mask)))), FACT_KEY_MASK},
         {p->packed, FACT_PACKED},
         {!p->packed && p->H > 1, FACT_LAYOUT},
+        {p->rope, FACT_ROPE},
     };
     p->facts = 0;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
@@ -240,7 +241,7 @@ void problem_count_decimals(problem *p)
 
 bool problem_read(problem *p, arena *m, const diagnose_input *in)
 {
-    *p = (problem){.blhd = in->blhd};
+    *p = (problem){.blhd = in->blhd, .rope = in->rope};
     if (in->opts)
         p->o = *in->opts;
     p->packed = p->o.cu_seqlens_q != NULL;

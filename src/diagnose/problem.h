@@ -48,6 +48,7 @@ enum fact {
     FACT_CAP = 1 << 13,
     FACT_SHARED = 1 << 14, /* Hkv < H */
     FACT_HEADS = 1 << 15,  /* H > 1 */
+    FACT_ROPE = 1 << 16,
     FACT_SQUARE = 1 << 17, /* Lq == Lk */
     FACT_D_IS_LK = 1 << 18,
     FACT_D_IS_DV = 1 << 19,
@@ -68,6 +69,7 @@ typedef struct problem {
     attn_sdpa_opts o;
     bool packed, blhd;
     int64_t B, H, Hkv, Lq, Lk, d, d_v;
+    const diagnose_rope *rope; /* NULL: none */
     const double *q, *k, *v; /* [B,H,Lq,d] [B,Hkv,Lk,d] [B,Hkv,Lk,d_v]; NULL in mha */
     bool mha;
     const double *x[3]; /* what the projections of q, k, v read: [B,Lq,in[0]] [B,Lk,in[1]] [B,Lk,in[2]] */

@@ -39,6 +39,29 @@ enum full_steps {
     FULL_INSIDE = 8   /* all but q, k and v */
 };
 enum split_choice { SPLIT_RIGHT, SPLIT_RESHAPE };
+/* Rotary positions: of q and k alone, after the split. */
+enum rope_choice {
+    ROPE_RIGHT,
+    ROPE_NONE,
+    ROPE_OTHER_PAIRS, /* halves for neighbours, or neighbours for halves */
+    ROPE_NOT_Q,
+    ROPE_NOT_K,
+    ROPE_ON_V,
+    ROPE_BACKWARDS,
+    ROPE_THETA_1E4,
+    ROPE_THETA_5E5,
+    ROPE_THETA_1E6,
+    ROPE_BEFORE_SPLIT /* mha: pairs of the whole width */
+};
+enum rope_places {
+    PLACES_RIGHT,
+    PLACES_ROWS_MORE, /* rows one too far, or one behind; keys right */
+    PLACES_ROWS_LESS,
+    PLACES_ROWS_FROM_ZERO,
+    PLACES_COUNT_PADS, /* the place in the array, whatever the positions say: of rows and keys, of rows alone, of keys alone */
+    PLACES_COUNT_PADS_ROWS,
+    PLACES_COUNT_PADS_KEYS
+};
 enum order_choice { ORDER_RIGHT, ORDER_QK, ORDER_QV, ORDER_KV, ORDER_ROTATED, ORDER_ROTATED_BACK };
 
 /* How the numbers were kept at the end, and what that says of the computation. */
@@ -51,6 +74,7 @@ enum stored_choice {
 
 typedef struct input_variation {
     uint8_t layout, precision, steps, full;
+    uint8_t rope, rope_places;
     /* mha */
     uint8_t split;               /* the projections into heads */
     uint8_t order, order_biases; /* which weights project q, k, v; with their biases or without */

@@ -96,6 +96,24 @@ def check_mha(case):
     assert done.returncode == 0 and close(np.load("w.npy"), case.array("expected_weights_mean"), bound), (case.name, "average")
 
 
+def check_rope(case):
+    files({name: case.array(name) for name in ("q", "k", "v", "positions")})
+    line = ["q.npy", "k.npy", "v.npy", "--causal", "--rope", str(case["theta"])]
+    bound = case.tolerance("f32")
+    for rope in (line, [*line[:-1], line[-1] + ",half", "--positions", "positions.npy"]):
+        done = attn("explain", "sdpa", *rope, "--npz", "stages.npz", "--json")
+        assert done.returncode == 0, (case.name, done.stderr)
+        stages = np.load("stages.npz")
+        for name in "qk":
+            assert close(stages[f"hook_rot_{name}"].swapaxes(1, 2), case.array(f"expected_{name}_rot"), bound), (case.name, name)
+        assert close(stages["hook_pattern"], case.array("expected_weights"), bound), (case.name, "weights")
+        done = attn("sdpa", *rope, "-o", "out.npy")
+        assert done.returncode == 0 and close(np.load("out.npy"), case.array("expected"), bound), case.name
+    done = attn("sdpa", *line[:-1], line[-1] + ",interleaved", "-o", "out.npy")
+    assert done.returncode == 0 and not close(np.load("out.npy"), case.array("expected"), bound), case.name
+    assert close(np.load("out.npy"), case.array("faulty"), bound), (case.name, "interleaved")
+
+
 def check_reject(case):
     options = arguments({"mask": case.array("mask")})
     files({name: case.array(name) for name in "qkv"})
@@ -113,7 +131,7 @@ def main():
             for dtype in [*case["dtypes_exact"], "f64"]:
                 check_sdpa(case, dtype)
                 count += 1
-        for check, kind in ((check_mha, "mha"), (check_reject, "reject")):
+        for check, kind in ((check_mha, "mha"), (check_rope, "rope_attention"), (check_reject, "reject")):
             for case in caselib.load(kind):
                 check(case)
                 count += 1

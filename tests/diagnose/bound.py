@@ -22,6 +22,12 @@ def projected(a, a_error, w, bias, dtype):
     return slack * (a_error @ abs(w) + (min(terms, 64) + -(-terms // 64) + 2) * u * size + (terms + 2) * tiny)
 
 
+def turning(p, x, dtype):
+    """More than what RoPE may do to a number of x, in f32 or f64: the greatest angle is the greatest position."""
+    farthest = max(np.max(np.abs(p.get("positions", 0))), sum(p["shape"][name] for name in ("Lq", "Lk")))
+    return np.full(x.shape, (4 + 2 * farthest) * arithmetic(dtype)[0] * 2 * abs(x).max(initial=0))
+
+
 def logit_error(s, moved, dtype):
     """E_j. moved: what the scores may be off by already."""
     u, _, tanh, tiny, _, _ = arithmetic(dtype)

@@ -64,6 +64,47 @@ def delivered(x, m):
     return not_transposed(x) if "output-not-transposed" in m or m.get("layout-blhd") == "output-too" else x
 
 
+def row_positions(p, m, name, B, L, Lk):
+    """[B,L]: where the rows (q) or keys (k, v) of an array turn to."""
+    offset = (lengths(p, B, Lk).reshape(B, 1) if p.get("align") == "bottom-right" else L) - L if name == "q" else 0
+    extent = (Lk if p.get("align") == "bottom-right" else L) - L if name == "q" else 0
+    place, counted = np.arange(L) + np.zeros((B, 1), int) + offset, np.arange(L) + np.zeros((B, 1), int) + extent
+    right = np.take_along_axis(np.broadcast_to(p["positions"], (B, Lk)), place, 1) if "positions" in p else place
+    if name == "q" and "rope-off-by-one" in m:
+        return right + (-1 if m["rope-off-by-one"] == "behind" else 1)
+    if name == "q" and "rope-rows-from-zero" in m:
+        return np.arange(L) + np.zeros((B, 1), int)
+    everywhere = m.get("rope-pads-counted") in ("", "rows" if name == "q" else "keys")
+    return counted if "rope-pads-counted" in m and everywhere else right
+
+
+def rope_of(p, m):
+    """(theta, interleaved, sign)"""
+    theta, interleaved = p["rope"]
+    theta = float(m.get("rope-theta", theta))
+    return theta, interleaved != ("rope-other-pairs" in m), -1 if "rope-backwards" in m else 1
+
+
+def turn(x, at, rope):
+    """Pairs of the last axis of x [B,H,L,d] at the positions [B,L]; the angles are those of the dtype of x."""
+    (theta, interleaved, sign), d = rope, x.shape[-1]
+    a, b = (slice(0, None, 2), slice(1, None, 2)) if interleaved else (slice(0, d // 2), slice(d // 2, None))
+    frequency = x.dtype.type(theta) ** (-2 * np.arange(d // 2) / d).astype(x.dtype)
+    angle = at[:, None, :, None].astype(x.dtype) * frequency
+    out, cos, sin = x.copy(), np.cos(angle), sign * np.sin(angle)
+    out[..., a], out[..., b] = x[..., a] * cos - x[..., b] * sin, x[..., b] * cos + x[..., a] * sin
+    return out
+
+
+def turned(p, m, name, x, Lk):
+    """q, k or v after RoPE."""
+    wanted = {"q": not m.keys() & {"rope-ignored", "rope-not-on-q"}, "k": not m.keys() & {"rope-ignored", "rope-not-on-k"},
+              "v": "rope-on-v" in m}
+    if "rope" not in p or not wanted[name] or "rope-before-split" in m:
+        return x
+    return turn(x, row_positions(p, m, name, x.shape[0], x.shape[2], Lk), rope_of(p, m))
+
+
 def share_heads(x, H, m):
     """Query head h reads KV head h / (H/Hkv)."""
     h, Hkv = np.arange(H), x.shape[1]
@@ -77,7 +118,7 @@ def share_heads(x, H, m):
 
 
 def read_inputs(p, m, real):
-    q, k, v = (rounded(p[name].astype(real), m) for name in "qkv")
+    q, k, v = (turned(p, m, name, rounded(p[name].astype(real), m), p["k"].shape[2]) for name in "qkv")
     if m.get("layout-blhd") == "roles":
         q, k, v = q.swapaxes(1, 2), k.swapaxes(1, 2), v.swapaxes(1, 2)
     elif m.get("layout-blhd") == "strides-of-v":
@@ -90,7 +131,7 @@ def read_inputs(p, m, real):
     if "v-as-k" in m:
         k = v
     if "k-as-v" in m:
-        v = share_heads(p["k"].astype(real), q.shape[1], m) if "v-as-k" in m else k
+        v = share_heads(turned(p, m, "k", p["k"].astype(real), p["k"].shape[2]), q.shape[1], m) if "v-as-k" in m else k
     return q, k, v
 
 

@@ -56,7 +56,12 @@ def mha(p, mistakes=(), real=np.float64):
     w = weights_of(p, m, real)
     x = {"q": p["x"].astype(real), "k": p.get("memory", p["x"]).astype(real)}
     x["v"] = x["k"]
-    qkv = {name: split(x[name] @ w[name][0] + w[name][1], heads_of(p, name), m) for name in "qkv"}
+    whole = {name: x[name] @ w[name][0] + w[name][1] for name in "qkv"}
+    if "rope-before-split" in m:
+        for name in "qk":
+            at = plant.row_positions(p, m, name, x[name].shape[0], x[name].shape[1], x["k"].shape[1])
+            whole[name] = plant.turn(whole[name][:, None], at, plant.rope_of(p, m))[:, 0]
+    qkv = {name: split(whole[name], heads_of(p, name), m) for name in "qkv"}
     s = plant.attention({**p, **qkv}, mistakes, real)
     s["x"], s["w"], s["z"] = x, w, concat(s["output"], m)
     with np.errstate(invalid="ignore"):
@@ -70,6 +75,8 @@ def mha_error(p, mistakes, s, dtype):
     inexact = []
     for name in "qkv":
         error = bound.projected(s["x"][name], 0 * s["x"][name], *s["w"][name], dtype)
+        if "rope" in p and name != "v":
+            error = error + error.max() + bound.turning(p, s[name], dtype).max(initial=0)
         error = plant.share_heads(split(error, heads_of(p, name), m), p["heads"], m)
         inexact.append(np.full_like(s[name], error.max()) if m else error)  # a mistake may have moved them elsewhere
     error = concat(plant.delivered(bound.output_error(s, dtype, inexact), m), m)
@@ -93,5 +100,6 @@ def wanted(p, mistakes, dtype):
         error = mha_error(p, mistakes, s, dtype)
     else:
         s = plant.attention(p, mistakes)
-        error = plant.delivered(bound.output_error(s, dtype), plant.variants(mistakes))
+        inexact = [bound.turning(p, s[name], dtype) for name in "qkv"] if "rope" in p else None
+        error = plant.delivered(bound.output_error(s, dtype, inexact), plant.variants(mistakes))
     return s["output"], bound.stored(error, s["output"], dtype)

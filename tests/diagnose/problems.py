@@ -75,6 +75,21 @@ SDPA = {
     "layout-blhd:roles": ("layout", ["square"]),
     "layout-blhd:strides-of-v": ("layout", ["", "causal"]),
     "output-not-transposed": ("layout", [""]),
+    "rope-other-pairs": ("rope", ["rope", "rope causal", "rope gqa"]),
+    "rope-ignored": ("rope", ["rope", "rope pads"]),
+    "rope-not-on-q": ("rope", ["rope"]),
+    "rope-not-on-k": ("rope", ["rope"]),
+    "rope-on-v": ("rope", ["rope", "rope causal"]),
+    "rope-backwards": ("rope", ["rope"]),
+    "rope-theta:1e4": ("rope", ["rope"]),
+    "rope-theta:5e5": ("rope", ["rope"]),
+    "rope-theta:1e6": ("rope", ["rope"]),
+    "rope-off-by-one": ("rope", ["rope", "rope square"]),
+    "rope-off-by-one:behind": ("rope", ["rope", "rope square"]),
+    "rope-rows-from-zero": ("rope", ["rope late"]),
+    "rope-pads-counted": ("rope", ["rope pads"]),
+    "rope-pads-counted:rows": ("rope", ["rope pads", "rope late kv_len"]),
+    "rope-pads-counted:keys": ("rope", ["rope pads"]),
 }
 MHA = {
     "heads-reshape-only": ("split", [""]),
@@ -98,10 +113,12 @@ MHA = {
     "b_v-missing": ("b_v", [""]),
     "b_o-missing": ("b_o", [""]),
     "w_o-missing": ("w_o", ["w-square"]),
+    "rope-before-split": ("rope", ["rope"]),
 }
 EVERY = {**SDPA, **MHA}
 # Mistakes of these two kinds have no one meaning together: a sink in a softmax over columns, a bias that is missing from no projection.
-STRANGERS = [{"softmax", "sink"}, {"mask", "empty"}, {"empty", "sink"}, {"w_o", "b_o"}]
+STRANGERS = [{"softmax", "sink"}, {"mask", "empty"}, {"empty", "sink"}, {"w_o", "b_o"}, {"split", "rope"},
+             {"precision", "rope"}]
 HIDING = {"mask", "padding", "causal", "window", "kv_len", "empty"}
 
 
@@ -118,6 +135,8 @@ def applicable(p, name):
             "layout-blhd:strides-of-v": "x" not in p, "max-not-subtracted": "sinks" not in p}
     if name in MHA and "x" not in p:
         return False
+    if plain.startswith("rope"):
+        return "rope" in p and (plain != "rope-pads-counted" or "positions" in p or name.endswith(":rows"))
     if plain == "causal-other-align":
         return bool(has & ({"causal", "window", "alibi"} if ":" in name else {"causal"})) and (q != k or "kv_len" in has)
     if name in fits:
@@ -154,6 +173,8 @@ def sizes(rng, has):
         n["Lk"] = n["Lq"]
     if "width=keys" in has:
         n["d"] = n["Lk"]
+    if "rope" in has:
+        n["d"], n["d_v"] = n["d"] + n["d"] % 2, n["d_v"] + n["d_v"] % 2
     if "same-width" in has or "x" in has:
         n["d_v"] = n["d"]
     return n
@@ -195,9 +216,13 @@ def options(rng, n, has):
         o["sinks"] = rng.normal(size=n["H"]).astype(np.float32) + 1
     if "alibi" in has:
         o["alibi"] = True
-    if has & {"causal", "window", "alibi"}:
+    if "rope" in has:
+        o["rope"] = (float(rng.choice([1e3, 1e4, 5e5, 1e6])), bool(rng.random() < 0.5))
+    if "pads" in has:
+        o["positions"] = np.maximum(np.arange(n["Lk"]) - rng.integers(1, 3, (n["B"], 1)), 0)
+    if has & {"causal", "window", "alibi", "rope"}:
         free = n["Lq"] != n["Lk"] and "kv_len" not in has
-        o["align"] = "bottom-right" if "tall" in has or (free and rng.random() < 0.5) else "top-left"
+        o["align"] = "bottom-right" if has & {"tall", "late"} or (free and rng.random() < 0.5) else "top-left"
     return o
 
 

@@ -32,6 +32,11 @@ def options(p, folder):
             line += [option, f"{name}.npy"] + (["--mask-drop"] if name == "mask" and p.get("drop") else [])
     for name, option in (("softcap", "--softcap"), ("scale", "--scale"), ("dropout", "--dropout"), ("align", "--align")):
         line += [option, str(p[name])] if name in p else []
+    if "rope" in p:
+        line += ["--rope", "%r,%s" % (p["rope"][0], "interleaved" if p["rope"][1] else "half")]
+    if "positions" in p:
+        save(folder / "positions.npy", p["positions"])
+        line += ["--positions", "positions.npy"]
     line += ["--causal"] if p.get("causal") else []
     line += ["--window", "%d,%d" % p["window"]] if "window" in p else []
     if "alibi" in p:

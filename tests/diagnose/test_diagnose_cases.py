@@ -9,6 +9,7 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 import caselib  # noqa: E402
+import plant  # noqa: E402
 import support  # noqa: E402
 
 # This mistake, with the variant that plant.py has of it, must be named first or tied.
@@ -101,6 +102,17 @@ class Cases(unittest.TestCase):
                     self.assertIn(case.name, NAMELESS)
                     self.assertIsNotNone(d.report["first_difference"])
         self.assertEqual(seen, (KNOWN.keys() | NAMELESS.keys()) - {"P16_dout_BLHD", "P17_gqa_6_2"})
+
+    def test_rope(self):
+        """Halves and neighbours: the right answer, the public report, and the program of plant.py with and without the mistake."""
+        case = caselib.load("rope_attention")[0]
+        p = {**{name: case.array(name) for name in "qkv"}, "causal": True, "rope": (case["theta"], False)}
+        p["positions"] = case.array("positions")
+        p["shape"] = dict(zip(("B", "H", "Lq", "d"), p["q"].shape))
+        for name, mistakes in (("expected", ()), ("faulty", ("rope-other-pairs",))):
+            np.testing.assert_allclose(plant.attention(p, mistakes)["output"], case.array(name), atol=1e-6)
+            d = support.Diagnosis(p, case.array(name).astype(np.float32))
+            self.assertEqual((d.code, d.first), (len(mistakes), mistakes), str(d))
 
     def test_expected_answers(self):
         for case in caselib.load("sdpa") + caselib.load("mha"):
