@@ -6,23 +6,10 @@
 set -eu
 venv=${1:?usage: setup.sh VENV [TEST.py]}
 here=$(cd "$(dirname "$0")" && pwd)
-log=$venv.log
-
-# With the pins and pip's own settings otherwise, whatever the machine says of versions.
-pip() {
-    PIP_CONSTRAINT="$here/constraints.txt" PIP_DISABLE_PIP_VERSION_CHECK=1 \
-        "$venv/bin/python" -m pip --retries 1 --timeout 60 "$@" >"$log" 2>&1 && return
-    cat "$log" >&2
-    if grep -q 'Retrying' "$log"; then
-        echo 'SKIP: no package index can be reached'
-        exit 77
-    fi
-    exit 1
-}
+constraints=$here/constraints.txt
+. "$here/pip.sh"
 
 install_all() {
-    # There is a CPU build of this torch for Python 3.11, Debian 12's.
-    python=$(command -v /usr/bin/python3.11 || command -v python3.11 || command -v python3)
     "$python" -m venv --clear "$venv"
     pip install --upgrade pip # Debian 12's downloads whole packages to learn what they need
     torch=$(grep '^torch==' "$here/requirements.txt")
