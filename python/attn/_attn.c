@@ -115,8 +115,8 @@ static PyObject *context_sdpa(PyObject *self, PyObject *const *args, Py_ssize_t 
     call c;
     attn_sdpa_opts opts = {0};
     call_begin(&c, self);
-    attn_tensor *out = call_output(&c, args[0], "out");
     attn_tensor *q = call_input(&c, args[1], "q"), *k = call_input(&c, args[2], "k"), *v = call_input(&c, args[3], "v");
+    attn_tensor *out = call_output(&c, args[0], "out"); /* after q, whose dtype it has: a wrong one is named as q's */
     call_options(&c, &opts, sdpa_fields, args[4]);
     if (call_ready(&c))
         call_done(&c, attn_sdpa(c.ctx, out, q, k, v, &opts));

@@ -24,7 +24,7 @@ constraints=$here/../oracle/constraints.txt
 "$python" -m venv --clear "$venv"
 pip install --only-binary :all: numpy "$folder"/dist/*.whl
 
-outside=$(find "$venv" -path '*/attn/*' -type f \( -name '*.so*' -o -name attn \) -exec ldd {} + |
+outside=$(find "$venv" -path '*/attn/*' -type f \( -name '*attn*.so*' -o -name attn \) -exec ldd {} + |
     grep '=>' | grep -v "=> $venv/" | grep -vE '(libc|libm|libdl|librt|libpthread)\.so' || true)
 if [ -n "$outside" ]; then
     echo "the wheel needs libraries that are not in it:" "$outside" >&2
