@@ -319,6 +319,17 @@ class Processes(unittest.TestCase):
         self.assertLess(best["attn.sdpa"], 20e-6)
 
 
+class Bench(unittest.TestCase):
+    def test_every_program_computes_the_same(self):
+        from attn.bench import CASES, QUICK, measure
+        for case in QUICK + (CASES[4],):
+            found = measure(case, 0)
+            self.assertGreaterEqual(found.keys(), {"libattn", "numpy"})
+            for seconds, error in found.values():
+                self.assertGreater(seconds, 0)
+                self.assertLess(error, 2e-2 if case[3] == "bf16" else 1e-5)
+
+
 class Documented(unittest.TestCase):
     def test_examples(self):
         count = 0
