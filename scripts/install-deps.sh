@@ -42,7 +42,7 @@ need 1 ninja-build have ninja
 need 1 pkg-config have pkg-config
 need 1 libjansson-dev module jansson
 need 1 libzip-dev module libzip
-need 1 libpcre2-dev module libpcre2-8
+need 1 libpcre2-dev module libpcre2-32
 need 1 libutf8proc-dev module libutf8proc
 need 2 g++ have c++
 need 2 libcmocka-dev module cmocka
