@@ -8,8 +8,9 @@
 attn_status attn_build_stack(struct builder *b, struct stack *s, int64_t layers)
 {
     s->layer = calloc((size_t)layers + 1, sizeof *s->layer);
+    s->window = calloc((size_t)layers + 1, sizeof *s->window);
     s->layers = layers;
-    return s->layer ? ATTN_OK : attn_load_fail_nomem(&b->report);
+    return s->layer && s->window ? ATTN_OK : attn_load_fail_nomem(&b->report);
 }
 
 attn_status attn_build_layer(struct builder *b, struct stack *s, int64_t i, const attn_layer_desc *desc)
@@ -45,6 +46,7 @@ void attn_stack_free(struct stack *s)
     for (int64_t i = 0; s->layer && i < s->layers; i++)
         attn_layer_destroy(s->layer[i]);
     free(s->layer);
+    free(s->window);
     attn_rope_destroy(s->rope);
     *s = (struct stack){.layers = 0};
 }

@@ -18,6 +18,7 @@ struct norm {
 /* Tables are views into the weights; ndim 0: there is none. */
 struct embeddings {
     attn_tensor token, position, type;
+    int64_t gguf_table;     /* where token.ndim is 0: the tensor of the .gguf whose rows are read one by one */
     int has_scale;
     double scale;           /* of the token's row */
     int64_t first_position; /* row of `position` for the first token */
@@ -31,7 +32,10 @@ struct stack {
     int64_t layers;
     struct norm final;
     attn_rope *rope; /* NULL: none; that of every layer */
+    int64_t *window; /* [layers]: keys that a row of the layer sees, itself included; 0 = all before it */
 };
+
+enum { MODEL_STOPS = 16 };
 
 struct attn_pretrained {
     char *path;
@@ -40,6 +44,9 @@ struct attn_pretrained {
     attn_model_info info;
     struct weights weights; /* stays open: tables and norms are views */
     struct stack encoder, decoder;
+    attn_linear_weights *head; /* of a decoder: hidden state -> logits */
+    int32_t stop[MODEL_STOPS]; /* ids that end a text */
+    int stop_count;
 };
 
 /* What a family's build function works with. */
@@ -60,7 +67,7 @@ struct family {
        made is freed by attn_pretrained_destroy, also after a failure. */
     attn_status (*build)(struct builder *b);
 };
-extern const struct family attn_family_bert;
+extern const struct family attn_family_bert, attn_family_gpt2, attn_family_llama;
 
 /* NULL when no family has the type. */
 const struct family *attn_family_of(const char *type);

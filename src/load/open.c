@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "../core/ctx.h"
+#include "gguf.h"
 #include "model.h"
 
 static attn_status choose_family(struct attn_pretrained *m, struct config *c)
@@ -21,12 +22,32 @@ static attn_status choose_family(struct attn_pretrained *m, struct config *c)
     return m->type ? ATTN_OK : attn_load_fail_nomem(&c->report);
 }
 
-static attn_status open_folder(attn_ctx *ctx, struct attn_pretrained *m, uint32_t flags, const struct load_report *r)
+static attn_status open_gguf(attn_ctx *ctx, struct attn_pretrained *m, struct config *config, const struct load_report *r)
+{
+    static const char *const known[] = {"llama", "qwen2"};
+    *config = (struct config){.root = NULL};
+    attn_status status = attn_weights_open_gguf(&m->weights, ctx, m->path, r);
+    status = status ? status : attn_gguf_config(config, m->weights.file, r);
+    const char *type = status ? known[0] : json_string_value(json_object_get(config->root, "model_type"));
+    if (strcmp(type, known[0]) != 0 && strcmp(type, known[1]) != 0)
+        return attn_load_fail(r, ATTN_E_UNSUPPORTED, "general.architecture is \"%.32s\", which is not known here; known are llama and qwen2",
+                              type);
+    return status ? status : choose_family(m, config);
+}
+
+static attn_status open_folder(attn_ctx *ctx, struct attn_pretrained *m, struct config *config, const struct load_report *r)
+{
+    (void)ctx;
+    attn_status status = attn_config_open(config, m->path, "config.json", r);
+    status = status ? status : choose_family(m, config);
+    return status ? status : attn_weights_open(&m->weights, m->path, NULL, r);
+}
+
+static attn_status open_model(attn_ctx *ctx, struct attn_pretrained *m, uint32_t flags, const struct load_report *r)
 {
     struct config config;
-    attn_status status = attn_config_open(&config, m->path, "config.json", r);
-    status = status ? status : choose_family(m, &config);
-    status = status ? status : attn_weights_open(&m->weights, m->path, NULL, r);
+    const int is_gguf = attn_format_of(m->path) == ATTN_FORMAT_GGUF;
+    attn_status status = is_gguf ? open_gguf(ctx, m, &config, r) : open_folder(ctx, m, &config, r);
     if (status == ATTN_OK) {
         struct builder b = {.ctx = ctx, .model = m, .config = &config, .weights = &m->weights, .report = *r,
                             .is_f64 = (flags & ATTN_PRETRAINED_F64) != 0};
@@ -63,7 +84,7 @@ attn_status attn_pretrained_open(attn_ctx *ctx, attn_pretrained **out, const cha
         return attn_load_fail_nomem(&r);
     }
     m->path = copy;
-    status = open_folder(ctx, m, own.flags, &r);
+    status = open_model(ctx, m, own.flags, &r);
     if (status == ATTN_OK)
         *out = m;
     else
@@ -77,6 +98,7 @@ void attn_pretrained_destroy(attn_pretrained *m)
         return;
     attn_stack_free(&m->encoder);
     attn_stack_free(&m->decoder);
+    attn_linear_destroy(m->head);
     attn_weights_close(&m->weights);
     free(m->type);
     free(m->path);

@@ -7,7 +7,7 @@
 
 #include "report.h"
 
-enum { WEIGHT_NAME = 256 };
+enum { WEIGHT_NAME = 256, WEIGHT_COPIES = 16 };
 
 struct weights {
     attn_file *file;
@@ -16,11 +16,17 @@ struct weights {
     attn_status status;
     unsigned char *used;       /* [tensors of the file] */
     int64_t parameters;        /* numbers in the tensors that were used */
+    attn_ctx *ctx;             /* whose threads decode blocks of a .gguf */
+    void *copies[WEIGHT_COPIES]; /* tensors of a .gguf as f32, until attn_weights_forget */
+    int copy_count;
 };
 
 /* DIR/model.safetensors, else the shards of DIR/model.safetensors.index.json; NAME instead of "model" where it is given. Weights that were
    saved as a pickle are refused with the remedy. */
 attn_status attn_weights_open(struct weights *w, const char *dir, const char *name, const struct load_report *r);
+/* The tensors of a .gguf. Those that are stored in blocks are decoded to f32 into memory that attn_weights_forget frees: their views are
+   for packing, not for keeping. */
+attn_status attn_weights_open_gguf(struct weights *w, attn_ctx *ctx, const char *path, const struct load_report *r);
 void attn_weights_close(struct weights *w);
 
 __attribute__((format(printf, 2, 3))) int attn_weights_has(const struct weights *w, const char *format, ...);
@@ -31,6 +37,9 @@ __attribute__((format(printf, 3, 4))) attn_tensor attn_weights_vector(struct wei
 __attribute__((format(printf, 4, 5))) attn_tensor attn_weights_linear(struct weights *w, int64_t in, int64_t out, const char *format, ...);
 __attribute__((format(printf, 4, 5))) attn_tensor attn_weights_matrix(struct weights *w, int64_t rows, int64_t columns, const char *format,
                                                                       ...);
+
+/* The index in the file of the matrix (rows, columns), of which rows will be read one by one (attn_gguf_rows); -1 after a failure. */
+__attribute__((format(printf, 4, 5))) int64_t attn_weights_rows(struct weights *w, int64_t rows, int64_t columns, const char *format, ...);
 
 /* Gives back the memory of what has been read so far; views stay valid and are read again where they are used. */
 void attn_weights_forget(struct weights *w);
