@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPT-2 (Radford et al. 2019): pre-norm layers, learned positions, q, k and v in one matrix. Its matrices are (in, out), as OpenAI's Conv1D. */
+/* GPT-2 (Radford et al. 2019): pre-norm layers, learned positions, q, k and v in one matrix. Its matrices are (in, out), as
+   OpenAI's Conv1D. */
 #include <stdio.h>
 #include <string.h>
 
@@ -61,7 +62,8 @@ static struct norm norm_of(struct builder *b, const struct facts *f, int64_t i, 
 static attn_status build_layer(struct builder *b, const struct facts *f, int64_t i)
 {
     const attn_model_info *m = &b->model->info;
-    const attn_tensor w_qkv = matrix_of(b, f, i, "attn.c_attn", m->width, 3 * m->width), b_qkv = bias_of(b, f, i, "attn.c_attn", 3 * m->width);
+    const attn_tensor w_qkv = matrix_of(b, f, i, "attn.c_attn", m->width, 3 * m->width);
+    const attn_tensor b_qkv = bias_of(b, f, i, "attn.c_attn", 3 * m->width);
     const attn_tensor w_o = matrix_of(b, f, i, "attn.c_proj", m->width, m->width), b_o = bias_of(b, f, i, "attn.c_proj", m->width);
     const attn_tensor w_up = matrix_of(b, f, i, "mlp.c_fc", m->width, m->hidden), b_up = bias_of(b, f, i, "mlp.c_fc", m->hidden);
     const attn_tensor w_down = matrix_of(b, f, i, "mlp.c_proj", m->hidden, m->width), b_down = bias_of(b, f, i, "mlp.c_proj", m->width);

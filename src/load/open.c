@@ -30,8 +30,8 @@ static attn_status open_gguf(attn_ctx *ctx, struct attn_pretrained *m, struct co
     status = status ? status : attn_gguf_config(config, m->weights.file, r);
     const char *type = status ? known[0] : json_string_value(json_object_get(config->root, "model_type"));
     if (strcmp(type, known[0]) != 0 && strcmp(type, known[1]) != 0)
-        return attn_load_fail(r, ATTN_E_UNSUPPORTED, "general.architecture is \"%.32s\", which is not known here; known are llama and qwen2",
-                              type);
+        return attn_load_fail(r, ATTN_E_UNSUPPORTED, "general.architecture is \"%.32s\", which is not known here; known are llama "
+                              "and qwen2", type);
     return status ? status : choose_family(m, config);
 }
 

@@ -94,7 +94,8 @@ static attn_status find_runs(struct feed *f)
         return attn_fail(f->ctx, ATTN_E_ARG, "lengths and mask are both given; give one");
     if (lengths && (lengths->ndim != 1 || lengths->shape[0] != f->items || !is_index(lengths)))
         return attn_fail(f->ctx, ATTN_E_SHAPE, "lengths must be int32 or int64 [%lld]", (long long)f->items);
-    if (mask && (mask->ndim != 2 || mask->shape[0] != f->items || mask->shape[1] != f->tokens || (mask->dtype >= ATTN_F32 && mask->dtype <= ATTN_BF16)))
+    if (mask && (mask->ndim != 2 || mask->shape[0] != f->items || mask->shape[1] != f->tokens ||
+                 (mask->dtype >= ATTN_F32 && mask->dtype <= ATTN_BF16)))
         return attn_fail(f->ctx, ATTN_E_SHAPE, "mask must be bool or an integer dtype [%lld,%lld]", (long long)f->items,
                          (long long)f->tokens);
     for (int64_t b = 0; status == ATTN_OK && b < f->items; b++) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoders against transformers: random checkpoints in the layouts of Llama, Qwen2 and GPT-2, whose query and key weights are enlarged until
-attention is sharp, agree in all hidden states, attentions and logits within 1e-4; a planted mistake does not.
+"""Decoders against transformers: random checkpoints in the layouts of Llama, Qwen2 and GPT-2, whose query and key weights are enlarged
+until attention is sharp, agree in all hidden states, attentions and logits within 1e-4; a planted mistake does not.
 ATTN_FULL_DEPTH=1 runs the 24 layers of Qwen2.5-0.5B instead of four."""
 import json
 import os

@@ -81,7 +81,8 @@ class Model:
     def __init__(self, ctx, path, f64=False):
         self.ctx, self.handle, self.f64 = ctx, c_void_p(), f64
         err = ctypes.create_string_buffer(1024)
-        status = C.attn_pretrained_open(ctx.handle, byref(self.handle), os.fsencode(path), byref(PretrainedOpts(0, int(f64))), err, len(err))
+        status = C.attn_pretrained_open(ctx.handle, byref(self.handle), os.fsencode(path), byref(PretrainedOpts(0, int(f64))), err,
+                                        len(err))
         if status:
             raise LoadError(status, err.value.decode())
 
