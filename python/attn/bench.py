@@ -62,8 +62,8 @@ def onnxruntime(q, k, v, dtype, causal):
         raise ImportError("no kernel for bf16")
     names = ("Q", "K", "V")
     node = onnx.helper.make_node("Attention", names, ["Y"], is_causal=int(causal))
-    graph = onnx.helper.make_graph([node], "attention", [onnx.helper.make_tensor_value_info(n, 1, x.shape) for n, x in zip(names, (q, k, v))],
-                                   [onnx.helper.make_tensor_value_info("Y", 1, q.shape)])
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph([node], "attention", [value(n, 1, x.shape) for n, x in zip(names, (q, k, v))], [value("Y", 1, q.shape)])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 23)], ir_version=10)
     options = ort.SessionOptions()
     options.intra_op_num_threads = attn.get_num_threads()

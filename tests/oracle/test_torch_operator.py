@@ -140,6 +140,10 @@ class Patch(unittest.TestCase):
                 for _ in range(3):
                     functional.scaled_dot_product_attention(q, q, q).sum().backward()
                     functional.scaled_dot_product_attention(q, q, q, dropout_p=0.5)
+            with attn.torch.patch():
+                got = functional.scaled_dot_product_attention(q, q, q, None, 0.0, True, scale=2.0)
+        self.assertTrue(torch.equal(got, TORCHS_OWN(q, q, q, None, 0.0, True, scale=2.0)))
+        said.pop()
         self.assertEqual(sorted(str(w.message).split(" for ")[1].split(";")[0].split(",")[0] for w in said), ["a gradient", "dropout"])
         self.assertIs(functional.scaled_dot_product_attention, TORCHS_OWN)
 

@@ -31,6 +31,16 @@ def sizes():
     return draw(2, 4, 5, 8), draw(2, 2, 7, 8), draw(2, 2, 7, 6)
 
 
+class OnlyDlpack:
+    """An array without the buffer protocol."""
+
+    def __init__(self, a):
+        self.a, self.shape = a, a.shape
+
+    def __dlpack__(self, **kwargs):
+        return self.a.__dlpack__(**kwargs)
+
+
 class Meaning(unittest.TestCase):
     def near(self, got, expected, tolerance=1e-5):
         np.testing.assert_allclose(np.asarray(got, "f8"), expected, tolerance, tolerance)
@@ -93,13 +103,6 @@ class Meaning(unittest.TestCase):
 
     def test_memoryview_and_dlpack(self):
         q, k, v = sizes()
-
-        class OnlyDlpack:
-            def __init__(self, a):
-                self.a, self.shape = a, a.shape
-
-            def __dlpack__(self, **kwargs):
-                return self.a.__dlpack__(**kwargs)
 
         expected = attn.sdpa(q, k, v)
         np.testing.assert_array_equal(attn.sdpa(memoryview(q), k, OnlyDlpack(v)), expected)
@@ -194,6 +197,8 @@ class Refusals(unittest.TestCase):
         q, k, v = sizes()
         self.refused(ValueError, "head", q[:, :3], k, v)
         self.refused(ValueError, "align", q, k, v, causal=True)
+        with self.assertRaisesRegex(ValueError, "threads is -1"):
+            attn.set_num_threads(-1)
         self.refused(ValueError, "two alignments", q, k, v, causal="top-left", align="bottom-right")
         self.refused(ValueError, "'left'", q, k, v, align="left")
         self.refused(ValueError, "no stage 'x'", q, k, v, stages=("x",))
@@ -290,20 +295,23 @@ class Processes(unittest.TestCase):
             for _ in range(n):
                 attn.sdpa(q, k, v, return_lse=True, return_weights=True)
                 cache.attend(q)
-                attn.KVCache(kv_heads=1, capacity=1, head_dim=8)
+                attn.KVCache(kv_heads=1, capacity=1, head_dim=64)
+                attn.sdpa(q, k, OnlyDlpack(v))
                 try:
                     attn.sdpa(q, k, v, causal=True)
                 except ValueError:
                     pass
 
+        def held():
+            gc.collect()
+            return int(pathlib.Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
         calls(500)
-        gc.collect()
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        counts = [sys.getrefcount(x) for x in (q, k, v, None)]
+        before = held()
+        counts = [sys.getrefcount(x) for x in (q, k, v, attn._context.context())]
         calls(10000)
-        self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, 2048)
-        for now, then in zip([sys.getrefcount(x) for x in (q, k, v)], counts):
-            self.assertEqual(now, then)
+        self.assertLess(held() - before, 1 << 20)
+        self.assertEqual([sys.getrefcount(x) for x in (q, k, v, attn._context.context())], counts)
 
     def test_what_a_call_costs(self):
         q = np.ones((1, 1, 1, 64), "f4")
