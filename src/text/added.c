@@ -21,9 +21,9 @@ attn_status attn_added_put(attn_tokenizer *t, const struct report *r, const char
     const int32_t known = attn_vocab_id(&t->model.vocab, text, size);
     const char *taken = attn_vocab_text(&t->model.vocab, id, NULL);
     if ((known >= 0 && known != id) || (known < 0 && taken != NULL))
-        return attn_text_fail(r, ATTN_E_FORMAT, "the added token \"%.60s\" has the id %lld, but the vocabulary gives %s%.60s %lld", text,
-                              (long long)id, known >= 0 ? "it " : "that id to ", known >= 0 ? "the id" : taken,
-                              (long long)(known >= 0 ? known : id));
+        return attn_text_fail(r, ATTN_E_FORMAT, "the added token \"%.*s\" has the id %lld, but the vocabulary gives %s%.60s %lld",
+                              (int)(size < 60 ? size : 60), text, (long long)id, known >= 0 ? "it " : "that id to ",
+                              known >= 0 ? "the id" : taken, (long long)(known >= 0 ? known : id));
     const size_t before = a->vocab.count;
     const attn_status s = attn_vocab_add(&a->vocab, r, text, size, id);
     if (s != ATTN_OK)

@@ -48,10 +48,14 @@ static bool more_slots(struct vocab *v)
     return true;
 }
 
+/* How much of a token a sentence shows. */
+static int shown(size_t size) { return size < 40 ? (int)size : 40; }
+
 attn_status attn_vocab_alias(struct vocab *v, const struct report *r, const char *text, size_t size, int64_t id)
 {
     if (id < 0 || id >= MAX_IDS || (id >= FREE_IDS && (size_t)id / 16 > v->used))
-        return attn_text_fail(r, ATTN_E_FORMAT, "token \"%.40s\" has the id %lld, too large for a file of this size", text, (long long)id);
+        return attn_text_fail(r, ATTN_E_FORMAT, "token \"%.*s\" has the id %lld, too large for a file of this size", shown(size), text,
+                              (long long)id);
     if (size > MAX_TOKEN)
         return attn_text_fail(r, ATTN_E_FORMAT, "token %lld takes %zu bytes; at most %d are read", (long long)id, size, MAX_TOKEN);
     if ((size_t)id < v->count && v->tokens[id].known)
@@ -71,7 +75,7 @@ attn_status attn_vocab_add(struct vocab *v, const struct report *r, const char *
 {
     const int32_t before = attn_vocab_id(v, text, size);
     if (before >= 0)
-        return attn_text_fail(r, ATTN_E_FORMAT, "the token \"%.40s\" has the ids %d and %lld", text, before, (long long)id);
+        return attn_text_fail(r, ATTN_E_FORMAT, "the token \"%.*s\" has the ids %d and %lld", shown(size), text, before, (long long)id);
     const attn_status s = attn_vocab_alias(v, r, text, size, id);
     if (s != ATTN_OK)
         return s;
