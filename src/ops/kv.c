@@ -5,6 +5,7 @@
 #include "../kernels/convert.h"
 #include "kv.h"
 #include "sdpa_plan.h"
+#include <string.h>
 
 struct attn_kv {
     attn_tensor k, v; /* of the whole capacity, rank 4 */
@@ -116,16 +117,24 @@ static attn_status check_rows(attn_ctx *ctx, const attn_tensor *cache, const att
     return ATTN_OK;
 }
 
+/* n elements; a row that is stored as the cache is copied as it is. */
+static void copy_row(const attn_tensor *cache, int64_t to, const attn_tensor *rows, int64_t from, int64_t n)
+{
+    const int64_t step = rows->stride[3], size = (int64_t)attn_dtype_size(cache->dtype);
+    if (rows->dtype == cache->dtype && step == 1)
+        memcpy((char *)cache->data + to * size, (const char *)rows->data + from * size, (size_t)(n * size));
+    else
+        for (int64_t c = 0; c < n; c++)
+            attn_store_float(cache->data, cache->dtype, to + c, attn_load_float(rows->data, rows->dtype, from + c * step));
+}
+
 static void copy_rows(const attn_tensor *cache, int64_t at, const attn_tensor *rows)
 {
     for (int64_t b = 0; b < rows->shape[0]; b++)
         for (int64_t h = 0; h < rows->shape[1]; h++)
             for (int64_t i = 0; i < rows->shape[2]; i++)
-                for (int64_t c = 0; c < rows->shape[3]; c++) {
-                    int64_t to = b * cache->stride[0] + h * cache->stride[1] + (at + i) * cache->stride[2] + c;
-                    int64_t from = b * rows->stride[0] + h * rows->stride[1] + i * rows->stride[2] + c * rows->stride[3];
-                    attn_store_float(cache->data, cache->dtype, to, attn_load_float(rows->data, rows->dtype, from));
-                }
+                copy_row(cache, b * cache->stride[0] + h * cache->stride[1] + (at + i) * cache->stride[2], rows,
+                         b * rows->stride[0] + h * rows->stride[1] + i * rows->stride[2], rows->shape[3]);
 }
 
 attn_status attn_kv_append(attn_ctx *ctx, attn_kv *kv, const attn_tensor *k, const attn_tensor *v)
