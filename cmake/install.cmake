@@ -27,7 +27,8 @@ if(ATTN_TEXT)
     install(FILES include/attn/attn_text.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/attn)
 endif()
 if(TARGET attn_load)
-    install(FILES include/attn/attn_load.h include/attn/attn_generate.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/attn)
+    install(FILES include/attn/attn_load.h include/attn/attn_generate.h include/attn/attn_seq2seq.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/attn)
 endif()
 
 install(EXPORT attn NAMESPACE attn:: FILE attnTargets.cmake DESTINATION ${package_dir})

@@ -5,7 +5,7 @@
 
 #include "model.h"
 
-static const struct family *const families[] = {&attn_family_bert, &attn_family_gpt2, &attn_family_llama};
+static const struct family *const families[] = {&attn_family_bert, &attn_family_gpt2, &attn_family_llama, &attn_family_marian};
 enum { FAMILIES = sizeof families / sizeof *families };
 
 const struct family *attn_family_of(const char *type)

@@ -37,6 +37,20 @@ struct stack {
 
 enum { MODEL_STOPS = 16 };
 
+/* Of an encoder-decoder. */
+enum { SEQ2SEQ_BANNED = 16 };
+struct seq2seq {
+    attn_linear_weights *product; /* hidden state -> logits, with the bias */
+    float *positions;             /* the table that both stacks see */
+    /* How the files want to generate. */
+    int64_t start, eos, forced_eos; /* forced_eos -1: none */
+    int64_t beams, max_length;      /* max_length counts the start token */
+    double length_penalty;
+    int early, never;
+    int64_t banned[SEQ2SEQ_BANNED]; /* ids that never come */
+    int banned_count;
+};
+
 struct attn_pretrained {
     char *path;
     char *type; /* model_type */
@@ -47,6 +61,7 @@ struct attn_pretrained {
     attn_linear_weights *head; /* of a decoder: hidden state -> logits */
     int32_t stop[MODEL_STOPS]; /* ids that end a text */
     int stop_count;
+    struct seq2seq seq2seq;
 };
 
 /* What a family's build function works with. */
@@ -67,7 +82,7 @@ struct family {
        made is freed by attn_pretrained_destroy, also after a failure. */
     attn_status (*build)(struct builder *b);
 };
-extern const struct family attn_family_bert, attn_family_gpt2, attn_family_llama;
+extern const struct family attn_family_bert, attn_family_gpt2, attn_family_llama, attn_family_marian;
 
 /* NULL when no family has the type. */
 const struct family *attn_family_of(const char *type);

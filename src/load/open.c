@@ -99,6 +99,8 @@ void attn_pretrained_destroy(attn_pretrained *m)
     attn_stack_free(&m->encoder);
     attn_stack_free(&m->decoder);
     attn_linear_destroy(m->head);
+    attn_linear_destroy(m->seq2seq.product);
+    free(m->seq2seq.positions);
     attn_weights_close(&m->weights);
     free(m->type);
     free(m->path);
