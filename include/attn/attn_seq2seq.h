@@ -36,8 +36,8 @@ typedef struct attn_translate_opts {
     int32_t early;         /* 1: done with as many finished answers as beams; 0: when the best running beam looks no better */
 } attn_translate_opts;
 
-/* ids: room for the answer without its start token, *count of them; the end token is among them where there is one. *score, NULL or: the sum
-   of the log-probabilities over length^length_penalty (greedy: the sum). The rules are those of transformers' generate: 2 * beams
+/* ids: room for the answer without its start token, *count of them; the end token is among them where there is one. *score, NULL or: the
+   sum of the log-probabilities over length^length_penalty (greedy: the sum). The rules are those of transformers' generate: 2 * beams
    candidates, forced_eos_token_id, bad_words_ids of one token. ATTN_E_ARG: an id, the room or an option out of range. */
 ATTN_API attn_status attn_pretrained_translate(attn_ctx *ctx, const attn_pretrained *model, const int32_t *source, size_t source_count,
                                                int32_t *ids, size_t room, size_t *count, double *score, const attn_translate_opts *opts);

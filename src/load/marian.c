@@ -54,8 +54,8 @@ static attn_status read_config(struct builder *b, struct facts *f)
         return attn_load_fail(&c->report, ATTN_E_UNSUPPORTED, "encoder_attention_heads is %lld and decoder_attention_heads %lld; only one "
                               "number for both is computed here", (long long)m->heads, (long long)decoder_heads);
     if (decoder_vocab != m->vocab)
-        return attn_load_fail(&c->report, ATTN_E_UNSUPPORTED, "vocab_size is %lld and decoder_vocab_size %lld; only one vocabulary for both "
-                              "is computed here", (long long)m->vocab, (long long)decoder_vocab);
+        return attn_load_fail(&c->report, ATTN_E_UNSUPPORTED, "vocab_size is %lld and decoder_vocab_size %lld; only one vocabulary for "
+                              "both is computed here", (long long)m->vocab, (long long)decoder_vocab);
     if (m->width % m->heads)
         return attn_load_fail(&c->report, ATTN_E_FORMAT, "encoder_attention_heads is %lld, which does not divide d_model, %lld",
                               (long long)m->heads, (long long)m->width);

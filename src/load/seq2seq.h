@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What runs encoder-decoders: one sequence through the stacks (seq2seq.c), the rules of generation (seq2seq_rules.c), the search (beam.c). */
+/* What runs encoder-decoders: one sequence through the stacks (seq2seq.c), the rules of generation (seq2seq_rules.c), the search
+   (beam.c). */
 #ifndef ATTN_LOAD_SEQ2SEQ_H
 #define ATTN_LOAD_SEQ2SEQ_H
 #include <attn/attn_seq2seq.h>

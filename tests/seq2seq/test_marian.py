@@ -93,7 +93,8 @@ class Marian(unittest.TestCase):
 
     @unittest.skipIf(LARGE, "the small model searches")
     def test_translations(self):
-        cases = [{"beams": 1}, {"beams": 3, "early": "never"}, {"beams": 4}, {"beams": 6, "length_penalty": 2.0}, {"beams": 3, "early": True},
+        cases = [{"beams": 1}, {"beams": 3, "early": "never"}, {"beams": 4}, {"beams": 6, "length_penalty": 2.0},
+                 {"beams": 3, "early": True},
                  {"beams": 2, "length_penalty": 0.0}, {"beams": 5, "max_tokens": 7}, {"beams": 4, "length_penalty": -0.5}]
         for source in self.sources[:2]:
             for case in cases:
