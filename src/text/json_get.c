@@ -18,8 +18,8 @@ bool attn_get_nomem(struct get *g)
 static bool listed(const char *keys, const char *key)
 {
     const size_t n = strlen(key);
-    for (const char *at = keys; (at = strstr(at, key)) != NULL; at += n) {
-        if ((at == keys || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0') && n > 0)
+    for (const char *at = keys; n > 0 && (at = strstr(at, key)) != NULL; at += n) {
+        if ((at == keys || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0'))
             return true;
     }
     return false;

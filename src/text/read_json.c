@@ -260,9 +260,9 @@ static void added_token(struct get *g, json_t *o, attn_tokenizer *t)
 static attn_status read_added(const struct scan *file, struct value v, attn_tokenizer *t)
 {
     struct get g = {file->report, "added_tokens", ATTN_OK};
-    struct scan s = attn_scan_value(file, v);
     if (v.text == NULL || attn_scan_is(v, "null"))
         return ATTN_OK;
+    struct scan s = attn_scan_value(file, v);
     bool more = true;
     g.status = attn_scan_enter(&s, '[');
     for (bool first = true; g.status == ATTN_OK; first = false) {

@@ -22,6 +22,7 @@ static void test_json(void **state)
     refused("tokenizer.json", "{\"model\": {\"vocab\": {\"a\": 0", ATTN_E_FORMAT, "ends");
     refused("tokenizer.json", "{\"model\": {\"type\": \"Magic\", \"vocab\": {}}}", ATTN_E_UNSUPPORTED, "Magic");
     refused("tokenizer.json", WITH(", \"surprise\": 1"), ATTN_E_UNSUPPORTED, "surprise");
+    refused("tokenizer.json", WITH(", \"normalizer\": {\"type\": \"NFC\", \"\": 1}"), ATTN_E_UNSUPPORTED, "not known");
     refused("tokenizer.json", WITH(", \"normalizer\": {\"type\": \"Rot13\"}"), ATTN_E_UNSUPPORTED, "Rot13");
     refused("tokenizer.json", WITH(", \"normalizer\": {\"type\": \"NFC\", \"twice\": true}"), ATTN_E_UNSUPPORTED, "twice");
     refused("tokenizer.json",
