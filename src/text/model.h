@@ -17,6 +17,7 @@ struct merge {
 enum {
     MODEL_BYTE_FALLBACK = 1, /* <0xE9> for the bytes of unknown characters */
     MODEL_FUSE_UNK = 2,
+    MODEL_SINGLE = 8, /* Unigram: sums in f32, as SentencePiece; ties fall as they do there */
     MODEL_IGNORE_MERGES = 4 /* a word that is a token is that token */
 };
 

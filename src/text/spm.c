@@ -166,6 +166,7 @@ attn_status attn_spm_read(struct side *side, const struct report *r, const unsig
     struct proto p = {bytes, bytes + size, r};
     size_t capacity = 0;
     side->model.kind = MODEL_UNIGRAM;
+    side->model.flags = MODEL_SINGLE;
     side->model.unk = -1;
     side->dummy_prefix = side->squeeze = side->escape = true;
     attn_status s = ATTN_OK;

@@ -13,9 +13,11 @@ struct node {
 };
 #define NONE SIZE_MAX
 
-static void reach(struct node *nodes, size_t from, size_t to, int32_t id, double score)
+static void reach(const struct model *m, struct node *nodes, size_t from, size_t to, int32_t id, double score)
 {
     score += nodes[from].score;
+    if (m->flags & MODEL_SINGLE)
+        score = (double)(float)score;
     if (nodes[to].from == NONE || score > nodes[to].score)
         nodes[to] = (struct node){score, from, id};
 }
@@ -31,11 +33,11 @@ static void best_path(const struct model *m, const char *text, size_t size, stru
         struct walk walk = attn_walk_from(&m->prefixes, text + at, size - at);
         size_t n = 0;
         for (int32_t id; (id = attn_walk_next(&m->prefixes, &m->vocab, &walk, text + at, size - at, &n)) >= 0;) {
-            reach(nodes, at, at + n, id, m->scores[id]);
+            reach(m, nodes, at, at + n, id, m->scores[id]);
             alone = alone || n == character;
         }
         if (!alone)
-            reach(nodes, at, at + character, -1, m->unk_score);
+            reach(m, nodes, at, at + character, -1, m->unk_score);
     }
 }
 
