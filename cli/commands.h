@@ -14,6 +14,7 @@ int cmd_show(const options *o);
 int cmd_selftest(const options *o);
 int cmd_info(const options *o);
 int cmd_bench(const options *o);
+int cmd_generate(const options *o);
 
 /* The CPU's name as Linux tells it; "unknown" elsewhere. */
 void cpu_name(char *out, size_t size);

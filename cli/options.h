@@ -21,9 +21,10 @@ enum {
     VERB_VIEW = 1u << 9,
     VERB_DIAGNOSE_SDPA = 1u << 10,
     VERB_DIAGNOSE_MHA = 1u << 11,
+    VERB_GENERATE = 1u << 12,
     VERB_EXPLAIN = VERB_EXPLAIN_SDPA | VERB_EXPLAIN_MHA | VERB_EXPLAIN_SPLIT,
     VERB_DIAGNOSE = VERB_DIAGNOSE_SDPA | VERB_DIAGNOSE_MHA,
-    VERB_ALL = (1u << 12) - 1
+    VERB_ALL = (1u << 13) - 1
 };
 
 typedef struct verb_desc {
@@ -48,6 +49,7 @@ typedef enum opt_section {
     SEC_RESULTS,
     SEC_EXPLAIN,
     SEC_DIAGNOSE,
+    SEC_TEXT,
     SEC_RUN,
     SEC_MESSAGES,
     SEC_COUNT
@@ -103,6 +105,13 @@ typedef enum opt_id {
     OPT_GOT_WEIGHTS,
     OPT_RTOL,
     OPT_ATOL,
+    OPT_PROMPT,
+    OPT_COUNT_TOKENS,
+    OPT_CHAT,
+    OPT_SYSTEM,
+    OPT_TEMPERATURE,
+    OPT_TOP_K,
+    OPT_TOP_P,
     OPT_SUITE,
     OPT_SECONDS,
     OPT_COMPARE,

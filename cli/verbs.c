@@ -77,6 +77,13 @@ const verb_desc verb_table[] = {
      "# how close to the peak?\nattn bench\n# did a change make it faster?\nattn bench --suite prefill --json > before.json\n"
      "attn bench --suite prefill --compare before.json",
      0, 0},
+    {"generate", VERB_GENERATE, "generate DIR|FILE.gguf --prompt TEXT [-n N] [--chat] [options]", "let a language model go on with a text",
+     "DIR is a folder as Hugging Face's libraries write it (Llama, Qwen2, Mistral, GPT-2), FILE.gguf one of llama.cpp's (architectures "
+     "llama and qwen2). The answer is printed while it comes, its speed at the end on standard error. The same seed gives the same answer, "
+     "for any number of threads.",
+     "# go on with a text\nattn generate model.gguf --prompt 'Once upon a time' -n 64\n"
+     "# ask, and draw the words\nattn generate model.gguf --chat --prompt 'What is attention?' --temperature 0.7 --top-p 0.9 --seed 1",
+     1, 1},
 };
 
 const int verb_count = (int)(sizeof verb_table / sizeof verb_table[0]);

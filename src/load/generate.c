@@ -202,8 +202,8 @@ attn_status attn_generate(attn_ctx *ctx, attn_session *s, const int32_t *prompt,
         return status;
     if (s->batch != 1 || o.max_tokens < 1 || prompt_count < 1 || prompt_count > (size_t)s->capacity || o.flags)
         return attn_fail(ctx, ATTN_E_ARG,
-                         "max_tokens is %lld, the prompt has %zu tokens, the session %lld sequences for %lld tokens; one sequence is needed, "
-                         "at least one token of a prompt that it has room for, and max_tokens of at least 1",
+                         "max_tokens is %lld, the prompt has %zu tokens, the session %lld sequences for %lld tokens; one sequence is "
+                         "needed, at least one token of a prompt that it has room for, and max_tokens of at least 1",
                          (long long)o.max_tokens, prompt_count, (long long)s->batch, (long long)s->capacity);
     const int64_t shape[] = {1, s->model->info.vocab};
     const attn_dtype real = s->model->info.compute;
