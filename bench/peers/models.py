@@ -300,7 +300,8 @@ def main():
     parser.add_argument("--json")
     options = parser.parse_args()
     results = []
-    print(f"torch {torch.__version__}; {options.threads} thread{'s' * (options.threads > 1)}\n\n| | libattn | time of others, in ours |\n|---|---|---|")
+    print(f"torch {torch.__version__}; {options.threads} thread{'s' * (options.threads > 1)}\n")
+    print("| | libattn | time of others, in ours |\n|---|---|---|")
     for path, compare in ((options.minilm, embeddings), (options.smollm2, decoding)):
         try:
             results += compare(os.path.abspath(path), options.threads, options.rounds) if path else []

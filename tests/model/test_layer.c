@@ -475,6 +475,7 @@ static void calls_that_do_not_fit(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_layers_are_their_parts), cmocka_unit_test(threads_share_columns),
-                                       cmocka_unit_test(narrow_caches_do_not_see_chunks), cmocka_unit_test(layers_that_do_not_fit), cmocka_unit_test(calls_that_do_not_fit)};
+                                       cmocka_unit_test(narrow_caches_do_not_see_chunks), cmocka_unit_test(layers_that_do_not_fit),
+                                       cmocka_unit_test(calls_that_do_not_fit)};
     return cmocka_run_group_tests_name("model_layer", tests, NULL, NULL);
 }
