@@ -27,6 +27,7 @@ SDPA = {
     "scale-multiplied": ("scale", [""]),
     "scale-twice": ("scale", ["", "causal"]),
     "scale-padded": ("scale", ["", "causal"]),
+    "scale-padded:32": ("scale", []),  # nowhere planted, but true of what is
     "mask-ignored": ("mask", ["mask", "bias", "padding"]),
     "mask-flipped": ("mask", ["mask", "padding"]),
     "mask-added-after-softmax": ("mask", ["mask", "bias", "causal"]),
