@@ -145,8 +145,9 @@ def dot(q, k, m):
 def scale_of(p, m, q):
     H, d = q.shape[1], q.shape[3]
     right = p.get("scale", 1 / np.sqrt(d))
+    padded = -(-d // 32) * 32 if m.get("scale-padded") == "32" else max(8, 1 << (d - 1).bit_length())
     wrong = {"no-scale": 1, "scale-d_k": 1 / d, "scale-sqrt-d_model": 1 / np.sqrt(H * d), "scale-multiplied": 1 / right,
-             "scale-twice": right * right, "scale-padded": 1 / np.sqrt(-(-d // 32) * 32 if m.get("scale-padded") == "32" else max(8, 1 << (d - 1).bit_length()))}
+             "scale-twice": right * right, "scale-padded": 1 / np.sqrt(padded)}
     return next((wrong[name] for name in wrong if name in m), right)
 
 
