@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SmolLM2-135M-Instruct out of its Q4_1 .gguf against transformers' LlamaForCausalLM with the same dequantised weights: the greedy tokens of ten
-prompts are equal for 128 tokens, or the first difference has a gap under 1e-3 between transformers' two greatest logits; from there on our
-tokens are given to both (teacher-forced). $SMOLLM2_GGUF names the file."""
+"""SmolLM2-135M-Instruct out of its Q4_1 .gguf against transformers' LlamaForCausalLM with the same dequantised weights: the greedy tokens
+of ten prompts are equal for 128 tokens, or the first difference has a gap under 1e-3 between transformers' two greatest logits; from there
+on our tokens are given to both (teacher-forced). $SMOLLM2_GGUF names the file."""
 import os
 import pathlib
 import sys
@@ -28,9 +28,9 @@ def halves(w, heads):
 
 
 def reference(path):
-    config = transformers.LlamaConfig(vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
-                                      num_key_value_heads=3, max_position_embeddings=8192, rms_norm_eps=1e-5, tie_word_embeddings=True,
-                                      rope_parameters={"rope_type": "default", "rope_theta": 100000.0})
+    config = transformers.LlamaConfig(vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30,
+                                      num_attention_heads=9, num_key_value_heads=3, max_position_embeddings=8192, rms_norm_eps=1e-5,
+                                      tie_word_embeddings=True, rope_parameters={"rope_type": "default", "rope_theta": 100000.0})
     state = {}
     for t in gguf.GGUFReader(path).tensors:
         w = gguf.quants.dequantize(t.data, t.tensor_type)

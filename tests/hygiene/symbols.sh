@@ -18,12 +18,15 @@ lent() {
     grep -hv '^#define' "$include"/../src/*/*.h | tr '\n' ' ' | grep -oE 'ATTN_PRIVATE [^;(]*\(' |
         grep -oE 'attn_[a-z0-9_]+ *\($' | tr -d ' ('
 }
-declared() { tr '\n' ' ' <"$1" | grep -oE 'ATTN_API [^;(]*\(' | grep -oE 'attn_[a-z0-9_]+ *\($' | tr -d ' (' | sort; }
+declared() { cat "$@" | tr '\n' ' ' | grep -oE 'ATTN_API [^;(]*\(' | grep -oE 'attn_[a-z0-9_]+ *\($' | tr -d ' (' | sort; }
 
 for library in attn attn_io attn_model attn_text attn_load; do
     so=$(find "$stage/shared" -name lib$library.so)
     exported=$(nm -D --defined-only "$so" | awk '{print $3}' | sort)
-    said=$({ declared "$include/attn/$library.h"; [ $library != attn ] || lent; } | sort)
+    headers=$include/attn/$library.h
+    [ $library != attn_load ] || headers="$headers $include/attn/attn_generate.h $include/attn/attn_seq2seq.h"
+    # shellcheck disable=SC2086 # a list of files
+    said=$({ declared $headers; [ $library != attn ] || lent; } | sort)
     [ "$exported" = "$said" ] || fail "lib$library.so and $library.h differ:
 $(echo "$said" | { echo "$exported" | diff - /dev/fd/3; } 3<&0 || true)"
 
