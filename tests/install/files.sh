@@ -12,8 +12,8 @@ fail() {
 # one PREFIX NAME: exactly one file or link of that name
 one() { [ "$(find "$1" -name "$2" | wc -l)" = 1 ] || fail "$1 should hold one $2"; }
 
-for name in attn attn.h attn_io.h attn_model.h attn_text.h attn_load.h attn_generate.h attn_seq2seq.h attn.pc attn_io.pc attn_model.pc attn_text.pc \
-    attn_load.pc \
+for name in attn attn.h attn_io.h attn_model.h attn_text.h attn_load.h attn_generate.h attn_seq2seq.h attn.pc \
+    attn_io.pc attn_model.pc attn_text.pc attn_load.pc \
     attnConfig.cmake attnConfigVersion.cmake attnTargets.cmake LICENSE \
     libattn.so libattn.so.0 "libattn.so.$version" libattn_io.so libattn_io.so.0 "libattn_io.so.$version" \
     libattn_model.so libattn_model.so.0 "libattn_model.so.$version" \
