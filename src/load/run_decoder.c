@@ -204,7 +204,8 @@ static attn_status embed(const struct feed *f, int64_t b)
     if (!in->token.ndim)
         return embed_from_gguf(f, &x, &ids);
     const attn_embed_opts opts = {.flags = in->has_scale ? ATTN_EMBED_SCALE : 0, .scale = in->scale, .token = &in->token,
-                                  .position = in->position.ndim ? &in->position : NULL, .offset = in->first_position + f->run[b].before};
+                                  .position = in->position.ndim ? &in->position : NULL,
+                                  .offset = in->position.ndim ? in->first_position + f->run[b].before : 0};
     return attn_embed(f->ctx, &x, &ids, &opts);
 }
 
