@@ -8,6 +8,7 @@
     attn.KVCache                        keys and values of a growing sequence
     attn.rope, attn.rms_norm            rotary positions; RMSNorm
     attn.explain, attn.diagnose         every number of a call, as a page; what is wrong with an output
+    attn.load_model                     a pretrained decoder from its folder or .gguf: generate, attentions, hidden states
     attn.show_config                    version, kernels, threads
     attn.torch, attn.hf, attn.onnx      for PyTorch, Hugging Face models and ONNX nodes; import them by name
 
@@ -19,7 +20,8 @@ from ._context import get_num_threads, set_num_threads
 from ._explain import diagnose, explain
 from ._layers import rms_norm, rope
 from ._mha import KVCache, MultiHeadAttention
+from ._model import load_model
 from ._sdpa import scaled_dot_product_attention, sdpa, varlen
 
-__all__ = ["KVCache", "MultiHeadAttention", "__version__", "diagnose", "explain", "get_num_threads", "rms_norm", "rope",
+__all__ = ["KVCache", "MultiHeadAttention", "__version__", "diagnose", "explain", "get_num_threads", "load_model", "rms_norm", "rope",
            "scaled_dot_product_attention", "sdpa", "set_num_threads", "show_config", "varlen"]

@@ -88,16 +88,6 @@ static void destroy_capsule(PyObject *capsule)
     Py_XDECREF(PyCapsule_GetContext(capsule));
 }
 
-/* What call_end gives, or instead of None a capsule with p. */
-static PyObject *end_with_capsule(call *c, void *p, const char *name)
-{
-    PyObject *self = (PyObject *)c->self, *none = call_end(c), *capsule = none ? PyCapsule_New(p, name, destroy_capsule) : NULL;
-    Py_XDECREF(none);
-    if (capsule)
-        PyCapsule_SetContext(capsule, Py_NewRef(self));
-    return capsule;
-}
-
 /* ------------------------------------------------------------- methods ---- */
 
 static bool count_is(Py_ssize_t got, Py_ssize_t wanted)
@@ -159,7 +149,7 @@ static PyObject *context_mha_prepare(PyObject *self, PyObject *desc)
     call_options(&c, &d, mha_desc_fields, desc);
     if (call_ready(&c))
         call_done(&c, attn_mha_prepare(c.ctx, &weights, &d));
-    return end_with_capsule(&c, weights, WEIGHTS);
+    return call_end_capsule(&c, weights, WEIGHTS, destroy_capsule);
 }
 
 /* mha(out, weights, x, memory, memory_v, options, sdpa options) */
@@ -191,7 +181,7 @@ static PyObject *context_kv_create(PyObject *self, PyObject *desc)
     call_options(&c, &d, kv_fields, desc);
     if (call_ready(&c))
         call_done(&c, attn_kv_create(c.ctx, &kv, &d));
-    return end_with_capsule(&c, kv, KV);
+    return call_end_capsule(&c, kv, KV, destroy_capsule);
 }
 
 /* kv_append(kv, k, v) */
@@ -249,7 +239,7 @@ static PyObject *context_rope_create(PyObject *self, PyObject *desc)
     call_options(&c, &d, rope_desc_fields, desc);
     if (call_ready(&c))
         call_done(&c, attn_rope_create(c.ctx, &rope, &d));
-    return end_with_capsule(&c, rope, ROPE);
+    return call_end_capsule(&c, rope, ROPE, destroy_capsule);
 }
 
 /* rope_apply(out, x, rope, options) */

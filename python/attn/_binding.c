@@ -387,3 +387,12 @@ PyObject *call_end(call *c)
             PyBuffer_Release(&c->arguments[i].buffer);
     return c->failed ? NULL : Py_NewRef(Py_None);
 }
+
+PyObject *call_end_capsule(call *c, void *p, const char *name, PyCapsule_Destructor destroy)
+{
+    PyObject *self = (PyObject *)c->self, *none = call_end(c), *capsule = none ? PyCapsule_New(p, name, destroy) : NULL;
+    Py_XDECREF(none);
+    if (capsule)
+        PyCapsule_SetContext(capsule, Py_NewRef(self));
+    return capsule;
+}

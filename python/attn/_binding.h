@@ -69,6 +69,8 @@ bool call_ready(call *c);
 void call_done(call *c, attn_status status);
 /* Lets go of the arrays. None, or NULL with the Python error. */
 PyObject *call_end(call *c);
+/* The same, but instead of None a capsule with p. destroy drops the capsule's context, which is the Context that p needs. */
+PyObject *call_end_capsule(call *c, void *p, const char *name, PyCapsule_Destructor destroy);
 
 /* attn_ctx_opts.progress: now and then lets Python handle its signals; nonzero when a handler raised (Ctrl-C). user is a context. */
 int context_progress(void *user, double done);

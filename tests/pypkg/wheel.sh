@@ -33,3 +33,4 @@ fi
 cd /
 env -i PATH="$venv/bin" "$venv/bin/attn" info
 env -i PATH="$venv/bin" "$venv/bin/python" -B "$here/test_package.py"
+env -i PATH="$venv/bin" "$venv/bin/python" -B "$here/test_model.py"
