@@ -6,6 +6,8 @@ Which candidates are equivalent on the data of a plant is computed by the planti
 import re
 import sys
 
+import numpy as np
+
 import plant_mha
 import problems
 import support
@@ -29,6 +31,8 @@ def fault(name, p, dtype):
     unknown = [ids for ids in named if problems.explains(p, ids, got, dtype) is None and not OTHERS.match(ids[0])]
     if unknown:
         return f"named without our being able to say why: {unknown}, {d}"
+    if not np.isfinite(got).any():  # every row sees a hidden key: numbers that are all inf or NaN have nothing to tell mistakes apart by
+        return ""
     return "" if (rivals == 1) == (d.report["tell_apart"] is None) else f"tell_apart is {d.report['tell_apart']}: {d}"
 
 

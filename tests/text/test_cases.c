@@ -127,8 +127,8 @@ static void test_llama(void **state)
                                         "a",
                                         "b",
                                         "ab",
-                                        "\xe2\x96\x81"
-                                        "ab"};
+                                        ("\xe2\x96\x81"
+                                         "ab")};
     static const float scores[] = {0, 0, 0, 0, 0, 0, -1, -2, -3, -0.5F, -0.25F};
     static const int32_t types[] = {2, 3, 3, 6, 6, 6, 1, 1, 1, 1, 1}, special[] = {1, 2, 0, -1, -1, -1, -1};
     static const int32_t right[] = {1, 10, 6, 3, 4, 5, 9};
