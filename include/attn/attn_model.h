@@ -238,7 +238,8 @@ typedef struct attn_layer_stages {
 typedef struct attn_layer_opts {
     uint32_t struct_size; /* sizeof(attn_layer_opts) of the caller; 0 = this version's */
     uint32_t flags;       /* 0 */
-    const attn_sdpa_opts *self;   /* of self-attention: mask, lengths, window, ..., and its outputs. No packed input */
+    const attn_sdpa_opts *self;   /* of self-attention: mask, lengths, window, ..., and its outputs. Sequences packed one behind the other
+                                     (x [T,n] with cu_seqlens) where the layer has no cross-attention and the call no cache */
     const attn_sdpa_opts *cross;  /* of cross-attention */
     /* For the rope: where the rows stand. Without positions row i stands at offset + i, with a cache at its length + i. */
     int64_t offset;

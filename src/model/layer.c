@@ -107,6 +107,9 @@ static attn_tensor heads_of(const attn_tensor *rows, int64_t heads, int64_t dim)
     return attn_tensor_permute(&t, r ? batched : alone);
 }
 
+/* [heads,T,dim] seen as the [T,heads,dim] of packed sequences. */
+static attn_tensor packed_of(const attn_tensor *heads) { return attn_tensor_permute(heads, (const int32_t[]){1, 0, 2}); }
+
 /* A cache of one item, for x without a batch. */
 static attn_tensor without_batch(const attn_tensor *t)
 {
@@ -143,9 +146,13 @@ static attn_status attend_self(attn_layer_call *c, const attn_tensor *h)
     status = status ? status : turn(c, &q);
     status = status ? status : turn(c, &k);
     step(c);
-    if (status == ATTN_OK && !c->opts.kv)
+    if (status == ATTN_OK && o->cu_seqlens_q) {
+        const attn_tensor packed_q = packed_of(&q), packed_k = packed_of(&k), packed_v = packed_of(&v);
+        attn_tensor packed_z = packed_of(&z);
+        status = attn_sdpa(c->ctx, &packed_z, &packed_q, &packed_k, &packed_v, o);
+    } else if (status == ATTN_OK && !c->opts.kv) {
         status = attn_sdpa(c->ctx, &z, &q, &k, &v, o);
-    else if (status == ATTN_OK) {
+    } else if (status == ATTN_OK) {
         status = attn_kv_append(c->ctx, c->opts.kv, &k, &v);
         status = status ? status : attn_kv_attend(c->ctx, c->opts.kv, &z, &q, o);
     }

@@ -159,9 +159,15 @@ static attn_status check_rope(attn_layer_call *c)
 
 static attn_status check_options(const attn_layer_call *c)
 {
-    for (int part = 0; part < 2; part++)
-        if (c->sdpa[part].cu_seqlens_q || c->sdpa[part].cu_seqlens_k)
-            return attn_fail(c->ctx, ATTN_E_UNSUPPORTED, "packed input (cu_seqlens) is not defined for a layer; give a batch with lengths");
+    const int is_packed = c->sdpa[SELF].cu_seqlens_q || c->sdpa[SELF].cu_seqlens_k;
+    if (c->sdpa[CROSS].cu_seqlens_q || c->sdpa[CROSS].cu_seqlens_k || (is_packed && (c->opts.kv || c->layer->mha[CROSS])))
+        return attn_fail(c->ctx, ATTN_E_UNSUPPORTED,
+                         "packed input (cu_seqlens) is defined for self-attention without a cache alone; give a batch with lengths");
+    if (is_packed && (c->x->ndim != 2 || !c->sdpa[SELF].cu_seqlens_q))
+        return attn_fail(c->ctx, ATTN_E_ARG, "x has rank %d and cu_seqlens_q is %sgiven; packed input is x [T,n] with both cu_seqlens",
+                         (int)c->x->ndim, c->sdpa[SELF].cu_seqlens_q ? "" : "not ");
+    if (is_packed && c->layer->rope && !c->opts.positions)
+        return attn_fail(c->ctx, ATTN_E_ARG, "packed input without positions; the rope needs positions [T], counted in each sequence");
     if (c->opts.cross && !c->layer->mha[CROSS])
         return attn_fail(c->ctx, ATTN_E_ARG, "options of cross-attention are given but the layer has none");
     return c->opts.flags || c->stages.flags
@@ -223,8 +229,8 @@ attn_status attn_layer_check(attn_layer_call *c)
         return attn_fail(c->ctx, ATTN_E_ARG,
                          "the layer was prepared for ISA level %s but the context runs %s; prepare it with this context", l->isa->name,
                          c->ctx->isa->name);
-    attn_status status = check_options(c);
-    status = status ? status : check_x(c);
+    attn_status status = check_x(c);
+    status = status ? status : check_options(c);
     status = status ? status : check_memory(c);
     status = status ? status : check_cache(c, c->opts.kv, l->mha[SELF], "kv", c->rows);
     status = status ? status : check_cache(c, c->opts.memory_kv, l->mha[CROSS], "memory_kv", 0);

@@ -313,6 +313,33 @@ static bool items_have_the_same_bits(scene *s, attn_ctx *ctx, rng *r) {
     return same_bits("an item alone", &whole, &out);
 }
 
+/* All items one behind the other, without a batch. */
+static bool packed_items_have_the_same_bits(scene *s, attn_ctx *ctx, rng *r) {
+    if (s->is_flat || s->has_cross) {
+        return true;
+    }
+    attn_tensor cu = new_vector(&s->memory, ATTN_I32, s->B + 1);
+    const attn_tensor copy = packed_copy(&s->memory, &s->x), x = attn_tensor_of(copy.data, s->real, 2, SHAPE(s->B * s->L, s->n));
+    attn_tensor out = new_scattered(&s->memory, r, s->real, 2, x.shape, false), at = new_vector(&s->memory, ATTN_I32, s->B * s->L);
+    bool same = true;
+    for (int64_t b = 0; b <= s->B; b++) {
+        set_element(&cu, 0, 0, 0, b, (double)(b * s->L));
+    }
+    for (int64_t row = 0; row < s->B * s->L; row++) {
+        set_element(&at, 0, 0, 0, row, (double)(row % s->L));
+    }
+    const attn_sdpa_opts packed = {.cu_seqlens_q = &cu, .cu_seqlens_k = &cu};
+    const attn_layer_opts o = {.self = &packed, .positions = s->rope ? &at : NULL};
+    assert_ok(ctx, attn_layer_run(ctx, &out, s->layer, &x, &o));
+    for (int64_t b = 0; b < s->B && same; b++) {
+        attn_tensor whole = slice(s->out, 0, b, b + 1), item = slice(out, 0, b * s->L, (b + 1) * s->L);
+        whole = attn_tensor_permute(&whole, (const int32_t[]){1, 2, 0});
+        whole.ndim = 2;
+        same = same_bits("an item among packed ones", &whole, &item);
+    }
+    return same;
+}
+
 static void random_layers_are_their_parts(void **state) {
     (void)state;
     const char *isa;
@@ -323,7 +350,7 @@ static void random_layers_are_their_parts(void **state) {
             scene s;
             open_scene(&s, ctx, &r);
             if (!stages_are_those_composed(&s, ctx, &r) || !items_have_the_same_bits(&s, other, &r) ||
-                (s.is_causal && !chunks_have_the_same_bits(&s, other, &r))) {
+                !packed_items_have_the_same_bits(&s, other, &r) || (s.is_causal && !chunks_have_the_same_bits(&s, other, &r))) {
                 print_error("%s, ATTN_TEST_SEED=%llu problem %lld: %s%s%s%s%s%s, B %lld L %lld n %lld H %lld Hkv %lld d %lld\n", isa,
                             (unsigned long long)test_seed(), (long long)n, attn_dtype_name(s.real), s.is_post ? " post" : " pre",
                             s.is_causal ? " causal" : "", s.has_cross ? " cross" : "", s.has_gate ? " gate" : "", s.rope ? " rope" : "",
@@ -458,6 +485,11 @@ static void calls_that_do_not_fit(void **state) {
     REFUSES(RUN(plain, .stages = &(attn_layer_stages){.self_norm = &stage}), ATTN_E_ARG, "self_norm is asked for", "none");
     REFUSES(RUN(plain, .stages = &(attn_layer_stages){.mlp_gate = &stage}), ATTN_E_ARG, "mlp_gate is asked for", "none");
     REFUSES(attn_layer_memory(ctx, kv, plain, &x), ATTN_E_ARG, "no cross-attention", "");
+    const attn_tensor cu = attn_tensor_of((int32_t[]){0, 3}, ATTN_I32, 1, SHAPE(2));
+    const attn_sdpa_opts packed = {.cu_seqlens_q = &cu, .cu_seqlens_k = &cu};
+    REFUSES(RUN(plain, .self = &packed), ATTN_E_ARG, "x has rank 3", "x [T,n]");
+    REFUSES(RUN(plain, .self = &packed, .kv = kv), ATTN_E_UNSUPPORTED, "packed input", "without a cache");
+    REFUSES(RUN(crossed, .self = &packed, .memory = &x), ATTN_E_UNSUPPORTED, "packed input", "batch with lengths");
     /* The mask is refused after the rows were added to the cache: they are taken out again. */
     REFUSES(RUN(plain, .kv = kv, .self = &(attn_sdpa_opts){.mask = &mask}), ATTN_E_SHAPE, "mask", "[3,7]");
     assert_int_equal(attn_kv_length(kv), 0);
