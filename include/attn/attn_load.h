@@ -4,10 +4,11 @@
  *     attn_pretrained_open        a folder as Hugging Face's libraries write it -> a model, ready to run
  *     attn_pretrained_encode      token ids -> hidden states, and everything between them for whoever watches
  *     attn_pretrained_embed       token ids -> one vector for each sequence, pooled as the folder declares
- *     attn_pretrained_embed_texts the same from text, in batches by length
  *
  * What attn/attn.h says of tensors, contexts, option structs, errors and threads holds here too. docs/models.md has the models that are
  * loaded and what is refused. Words: B sequences, L tokens of the longest, n the width of the model.
+ *
+ * Encoders are opened and checked, but not run by this version: encode and embed answer ATTN_E_UNSUPPORTED.
  *
  * Nothing is guessed. A field of config.json that is missing, unknown or contradicts the tensors, a tensor that is missing, left over or
  * of another shape, a model_type that is not in the table: each is an error that names the file and the thing. Files are never trusted:
@@ -69,7 +70,7 @@ typedef struct attn_model_info {
     int64_t hidden;            /* columns of the MLP's middle */
     int64_t vocab;             /* ids are 0 .. vocab - 1 */
     int64_t max_positions;     /* tokens that a sequence may have; 0 = any number */
-    int64_t max_tokens;        /* to which embed_texts cuts a text: what the folder declares, else max_positions */
+    int64_t max_tokens;        /* to which a text is cut: what the folder declares, else max_positions */
     int64_t embedding;         /* columns that attn_pretrained_embed gives for the declared pooling; 0 for other kinds than encoders */
     int64_t parameters;        /* numbers in all tensors that are used */
 } attn_model_info;
@@ -155,7 +156,7 @@ typedef struct attn_vector_opts {
     uint32_t flags;
     attn_pooling pooling;       /* in place of the declared one; declared modules behind it stay, and must fit */
     int64_t skip;               /* tokens at the start of each sequence that are attended to but not pooled (include_prompt: false) */
-    const char *prompt;         /* embed_texts: NULL = the declared default, or text that is put before each; "" = none */
+    const char *prompt;         /* of texts: NULL = the declared default, or text that is put before each; "" = none */
 } attn_vector_opts;
 
 /* out [B,n'] = one vector for each sequence; ids [B,L] or [L] (out [n']), encode as for attn_pretrained_encode, each may be NULL. n' is

@@ -12,7 +12,7 @@ attn_status attn_pretrained_embed(attn_ctx *ctx, const attn_pretrained *model, a
                                   const attn_encode_opts *encode, const attn_vector_opts *opts)
 {
     (void)model, (void)out, (void)ids, (void)encode, (void)opts;
-    return attn_fail(ctx, ATTN_E_UNSUPPORTED, "not yet");
+    return ctx ? attn_fail(ctx, ATTN_E_UNSUPPORTED, "encoders are opened and checked, but not run by this version") : ATTN_E_ARG;
 }
 
 int64_t attn_pretrained_columns(const attn_pretrained *model, const attn_vector_opts *opts)

@@ -6,5 +6,5 @@ attn_status attn_pretrained_encode(attn_ctx *ctx, const attn_pretrained *model, 
                                    const attn_encode_opts *opts)
 {
     (void)model, (void)out, (void)ids, (void)opts;
-    return attn_fail(ctx, ATTN_E_UNSUPPORTED, "not yet");
+    return ctx ? attn_fail(ctx, ATTN_E_UNSUPPORTED, "encoders are opened and checked, but not run by this version") : ATTN_E_ARG;
 }
