@@ -151,9 +151,38 @@ static void test_llama(void **state)
     attn_tokenizer_destroy(t);
 }
 
+/* Of two pairs that overlap the one with the higher score is merged first, wherever it stands. */
+static void test_llama_scores(void **state)
+{
+    (void)state;
+    static const attn_span tokens[] = {{"<unk>", 5}, {"\xe2\x96\x81", 3}, {"a", 1}, {"b", 1}, {"ab", 2}, {"ba", 2}};
+    static const float scores[2][6] = {{0, -9, -9, -9, -2, -1}, {0, -9, -9, -9, -1, -2}};
+    static const int32_t types[] = {2, 1, 1, 1, 1, 1}, special[] = {-1, -1, 0, -1, -1, -1, -1};
+    static const int32_t right[2][3] = {{1, 2, 5}, {1, 4, 2}};
+    for (int i = 0; i < 2; i++) {
+        attn_tokenizer *t = NULL;
+        char err[300] = "";
+        const attn_tokenizer_desc d = {.struct_size = sizeof d,
+                                       .model = "llama",
+                                       .count = 6,
+                                       .tokens = tokens,
+                                       .scores = scores[i],
+                                       .types = types,
+                                       .special = special,
+                                       .add_bos = -1};
+        if (attn_tokenizer_create(&t, &d, err, sizeof err) != ATTN_OK)
+            fail_msg("%s", err);
+        attn_encoding *e = encoded(t, "aba", 0);
+        assert_int_equal(e->count, 3);
+        assert_memory_equal(e->ids, right[i], sizeof right[i]);
+        attn_encoding_destroy(e);
+        attn_tokenizer_destroy(t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_bert), cmocka_unit_test(test_qwen2), cmocka_unit_test(test_round_trip),
-                                       cmocka_unit_test(test_llama)};
+                                       cmocka_unit_test(test_llama), cmocka_unit_test(test_llama_scores)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
