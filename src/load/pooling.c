@@ -12,7 +12,9 @@ attn_status attn_pretrained_embed(attn_ctx *ctx, const attn_pretrained *model, a
                                   const attn_encode_opts *encode, const attn_vector_opts *opts)
 {
     (void)model, (void)out, (void)ids, (void)encode, (void)opts;
-    return ctx ? attn_fail(ctx, ATTN_E_UNSUPPORTED, "encoders are opened and checked, but not run by this version") : ATTN_E_ARG;
+    if (!ctx)
+        return ATTN_E_ARG;
+    return attn_fail(ctx, ATTN_E_UNSUPPORTED, "pooling is not made by this version; attn_pretrained_encode gives the rows");
 }
 
 int64_t attn_pretrained_columns(const attn_pretrained *model, const attn_vector_opts *opts)

@@ -7,11 +7,8 @@
 #include "../core/ctx.h"
 #include "../core/tensor.h"
 #include "../ops/sdpa_plan.h"
+#include "sequences.h"
 #include "session.h"
-
-struct run {
-    int64_t start, count, before; /* its tokens in the row of ids; those that it had */
-};
 
 struct feed {
     attn_ctx *ctx;
@@ -22,96 +19,41 @@ struct feed {
     int64_t items, tokens, width, keys; /* keys: the longest sequence with the new tokens */
     attn_dtype real;
     size_t item_size;
-    struct run *run;      /* [B] */
+    struct sequences found;
+    struct run *run;      /* [B] of found */
     char *hidden, *other; /* [B,L,n] */
     char *rows;           /* [B or B*L, n]: what gets logits */
     char *weights;        /* NULL or [B,H,L,keys] */
 };
 
-static int64_t whole_at(const attn_tensor *t, int64_t at)
-{
-    switch (t->dtype) {
-    case ATTN_I64:
-    case ATTN_U64:
-        return ((const int64_t *)t->data)[at];
-    case ATTN_I32:
-    case ATTN_U32:
-        return ((const int32_t *)t->data)[at];
-    case ATTN_I16:
-    case ATTN_U16:
-        return ((const int16_t *)t->data)[at];
-    default:
-        return ((const int8_t *)t->data)[at];
-    }
-}
-
 /* ---- what is asked for ---- */
 
-static int is_index(const attn_tensor *t) { return t->dtype == ATTN_I32 || t->dtype == ATTN_I64; }
-
-static attn_status check_ids(struct feed *f, const attn_tensor *ids)
+static attn_status check_room(struct feed *f)
 {
-    char shape[ATTN_SHAPE_TEXT];
-    attn_status status = attn_check_tensor(f->ctx, ids, "ids");
-    if (status != ATTN_OK)
-        return status;
-    f->ids = *ids;
-    if (ids->ndim == 1) {
-        f->ids.ndim = 2;
-        f->ids.shape[0] = 1, f->ids.shape[1] = ids->shape[0];
-        f->ids.stride[0] = 0, f->ids.stride[1] = ids->stride[0];
-    }
-    if (!is_index(ids) || f->ids.ndim != 2 || f->ids.shape[0] != f->s->batch)
-        return attn_fail(f->ctx, ATTN_E_SHAPE, "ids %s %s must be int32 or int64 [%lld,L], a row for each sequence of the session",
-                         attn_dtype_name(ids->dtype), attn_shape_text(shape, ids), (long long)f->s->batch);
-    f->items = f->ids.shape[0];
-    f->tokens = f->ids.shape[1];
-    return ATTN_OK;
-}
-
-static attn_status run_of_mask(struct feed *f, const attn_tensor *mask, int64_t b)
-{
-    struct run *r = &f->run[b];
-    r->start = r->count = 0;
-    for (int64_t i = 0; i < f->tokens; i++) {
-        const int64_t at = (mask->shape[0] == 1 ? 0 : b * mask->stride[0]) + (mask->shape[1] == 1 ? 0 : i * mask->stride[1]);
-        if (!whole_at(mask, at))
-            continue;
-        if (r->count && r->start + r->count != i)
-            return attn_fail(f->ctx, ATTN_E_ARG, "mask has a hole in row %lld before token %lld; the tokens of a sequence must be one run",
-                             (long long)b, (long long)i);
-        r->start = r->count ? r->start : i;
-        r->count++;
-    }
-    return ATTN_OK;
-}
-
-static attn_status find_runs(struct feed *f)
-{
-    const attn_tensor *lengths = f->opts.lengths, *mask = f->opts.mask;
-    attn_status status = ATTN_OK;
-    if (lengths && mask)
-        return attn_fail(f->ctx, ATTN_E_ARG, "lengths and mask are both given; give one");
-    if (lengths && (lengths->ndim != 1 || lengths->shape[0] != f->items || !is_index(lengths)))
-        return attn_fail(f->ctx, ATTN_E_SHAPE, "lengths must be int32 or int64 [%lld]", (long long)f->items);
-    if (mask && (mask->ndim != 2 || mask->shape[0] != f->items || mask->shape[1] != f->tokens ||
-                 (mask->dtype >= ATTN_F32 && mask->dtype <= ATTN_BF16)))
-        return attn_fail(f->ctx, ATTN_E_SHAPE, "mask must be bool or an integer dtype [%lld,%lld]", (long long)f->items,
-                         (long long)f->tokens);
-    for (int64_t b = 0; status == ATTN_OK && b < f->items; b++) {
+    for (int64_t b = 0; b < f->items; b++) {
         struct run *r = &f->run[b];
-        *r = (struct run){.count = lengths ? whole_at(lengths, b * lengths->stride[0]) : f->tokens};
-        if (r->count < 0 || r->count > f->tokens)
-            return attn_fail(f->ctx, ATTN_E_ARG, "lengths[%lld] is %lld; a row of ids has %lld", (long long)b, (long long)r->count,
-                             (long long)f->tokens);
-        status = mask ? run_of_mask(f, mask, b) : ATTN_OK;
         r->before = attn_session_length(f->s, b);
-        if (status == ATTN_OK && r->count > f->s->capacity - r->before)
+        if (r->count > f->s->capacity - r->before)
             return attn_fail(f->ctx, ATTN_E_FULL, "sequence %lld has %lld of %lld tokens and no room for %lld more", (long long)b,
                              (long long)r->before, (long long)f->s->capacity, (long long)r->count);
         f->keys = r->before + r->count > f->keys ? r->before + r->count : f->keys;
     }
-    return status;
+    return ATTN_OK;
+}
+
+/* The session's sequences in ids, and what each row of them holds. */
+static attn_status take_ids(struct feed *f, const attn_tensor *ids)
+{
+    char shape[ATTN_SHAPE_TEXT];
+    attn_status status = attn_sequences_find(f->ctx, &f->found, ids, f->opts.lengths, f->opts.mask);
+    if (status == ATTN_OK && f->found.items != f->s->batch)
+        status = attn_fail(f->ctx, ATTN_E_SHAPE, "ids %s must be [%lld,L], a row for each sequence of the session",
+                           attn_shape_text(shape, ids), (long long)f->s->batch);
+    f->ids = f->found.ids;
+    f->items = f->found.items;
+    f->tokens = f->found.tokens;
+    f->run = f->found.run;
+    return status ? status : check_room(f);
 }
 
 static attn_status check_logits(struct feed *f, const attn_tensor *logits)
@@ -182,7 +124,7 @@ static attn_status embed_from_gguf(const struct feed *f, attn_tensor *x, const a
 {
     const struct attn_pretrained *m = f->s->model;
     for (int64_t i = 0; i < ids->shape[0]; i++) {
-        const int64_t id = whole_at(ids, i * ids->stride[0]);
+        const int64_t id = attn_whole_at(ids, i * ids->stride[0]);
         if (id < 0 || id >= m->info.vocab)
             return attn_fail(f->ctx, ATTN_E_ARG, "ids has %lld; the model has ids from 0 to %lld", (long long)id,
                              (long long)m->info.vocab - 1);
@@ -310,13 +252,7 @@ attn_status attn_session_feed(attn_ctx *ctx, attn_session *s, attn_tensor *logit
     f.width = s->model->info.width;
     f.real = s->model->info.compute;
     f.item_size = attn_dtype_size(f.real);
-    status = status ? status : check_ids(&f, ids);
-    if (status != ATTN_OK)
-        return status;
-    f.run = calloc((size_t)f.items, sizeof *f.run);
-    if (!f.run)
-        return attn_fail(ctx, ATTN_E_NOMEM, "out of memory");
-    status = find_runs(&f);
+    status = status ? status : take_ids(&f, ids);
     status = status ? status : check_logits(&f, logits);
     status = status ? status : reserve(&f);
     if (status == ATTN_OK) {
@@ -325,6 +261,6 @@ attn_status attn_session_feed(attn_ctx *ctx, attn_session *s, attn_tensor *logit
             take_back(&f);
     }
     free(f.weights);
-    free(f.run);
+    attn_sequences_free(&f.found);
     return status;
 }

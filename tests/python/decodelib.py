@@ -42,6 +42,11 @@ class GenerateOpts(Structure):
                 ("stop", POINTER(c_int32)), ("stop_count", c_size_t), ("token", TOKEN), ("user", c_void_p)]
 
 
+class EncodeOpts(Structure):
+    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32), ("lengths", TensorPtr), ("mask", TensorPtr), ("type_ids", TensorPtr),
+                ("watch", POINTER(Watch))]
+
+
 class PretrainedOpts(Structure):
     _fields_ = [("struct_size", c_uint32), ("flags", c_uint32)]
 
@@ -52,6 +57,7 @@ def _load():
         "attn_pretrained_open": (c_int32, [c_void_p, POINTER(c_void_p), c_char_p, POINTER(PretrainedOpts), c_char_p, c_size_t]),
         "attn_pretrained_destroy": (None, [c_void_p]),
         "attn_pretrained_stop": (c_int32, [c_void_p, c_size_t]),
+        "attn_pretrained_encode": (c_int32, [c_void_p, c_void_p, TensorPtr, TensorPtr, POINTER(EncodeOpts)]),
         "attn_session_create": (c_int32, [c_void_p, POINTER(c_void_p), c_void_p, POINTER(SessionDesc)]),
         "attn_session_destroy": (None, [c_void_p]),
         "attn_session_feed": (c_int32, [c_void_p, c_void_p, TensorPtr, TensorPtr, POINTER(FeedOpts)]),
@@ -77,6 +83,15 @@ class LoadError(Exception):
         self.status = status
 
 
+def watching(watch):
+    """A Watch that calls watch(layer, hidden, weights)."""
+    def seen(_, view):
+        v = view.contents
+        watch(v.layer, array(v.hidden.contents).copy(), array(v.self_weights.contents).copy() if v.self_weights else None)
+        return 0
+    return Watch(0, WATCH_SELF, SEEN(seen), None)
+
+
 class Model:
     def __init__(self, ctx, path, f64=False):
         self.ctx, self.handle, self.f64 = ctx, c_void_p(), f64
@@ -85,6 +100,16 @@ class Model:
                                         len(err))
         if status:
             raise LoadError(status, err.value.decode())
+
+    def encode(self, ids, width, lengths=None, mask=None, type_ids=None, watch=None):
+        """The hidden states behind the last layer. watch(layer, hidden, weights) sees every layer."""
+        ids = np.asarray(ids, np.int64)
+        out = np.full(ids.shape + (width,), np.nan, np.float64 if self.f64 else np.float32)
+        opts = EncodeOpts(lengths=_pointer(lengths), mask=_pointer(mask), type_ids=_pointer(type_ids))
+        if watch:
+            opts.watch = ctypes.pointer(watching(watch))
+        self.ctx.check(C.attn_pretrained_encode(self.ctx.handle, self.handle, _pointer(out), _pointer(ids), byref(opts)))
+        return out
 
     def stops(self):
         ids = []
@@ -111,11 +136,7 @@ class Session:
         logits = np.full(shape, np.nan, np.float64 if self.model.f64 else np.float32)
         opts = FeedOpts(flags=FEED_ALL if everything else 0, lengths=_pointer(lengths), mask=_pointer(mask))
         if watch:
-            def seen(_, view):
-                v = view.contents
-                watch(v.layer, array(v.hidden.contents).copy(), array(v.self_weights.contents).copy() if v.self_weights else None)
-                return 0
-            keep = Watch(0, WATCH_SELF, SEEN(seen), None)
+            keep = watching(watch)
             opts.watch = ctypes.pointer(keep)
         self.ctx.check(C.attn_session_feed(self.ctx.handle, self.handle, _pointer(logits), _pointer(ids), byref(opts)))
         return logits
