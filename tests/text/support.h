@@ -20,7 +20,7 @@
 /* A file of these bytes in a new folder; its path is in `path`. */
 static inline void write_file(char *path, const char *name, const char *bytes, size_t size)
 {
-    char folder[] = "/tmp/attn_text_XXXXXX";
+    char folder[] = "text-XXXXXX";
     assert_non_null(mkdtemp(folder));
     snprintf(path, 256, "%s/%s", folder, name);
     FILE *f = fopen(path, "wb");

@@ -19,7 +19,7 @@ static json_t *case_items(const char *name, json_t **whole)
 /* vocab.txt in a folder of its own, with the configuration that says whether letters become small. */
 static attn_tokenizer *bert(int lower)
 {
-    char name[] = "/tmp/attn_bert_XXXXXX", command[700], err[300] = "";
+    char name[] = "bert-XXXXXX", command[700], err[300] = "";
     assert_non_null(mkdtemp(name));
     snprintf(command, sizeof command,
              "cp '%s/P26_bert_accents_unk/vocab.txt' %s/ && echo '{\"do_lower_case\": %s}' > %s/tokenizer_config.json", CASES, name,
