@@ -8,7 +8,7 @@
  * What attn/attn.h says of tensors, contexts, option structs, errors and threads holds here too. docs/models.md has the models that are
  * loaded and what is refused. Words: B sequences, L tokens of the longest, n the width of the model.
  *
- * Pooling is not made by this version: attn_pretrained_embed answers ATTN_E_UNSUPPORTED.
+ * Pooling and prompts are not made by this version: attn_pretrained_embed answers ATTN_E_UNSUPPORTED, _prompt gives NULL.
  *
  * Nothing is guessed. A field of config.json that is missing, unknown or contradicts the tensors, a tensor that is missing, left over or
  * of another shape, a model_type that is not in the table: each is an error that names the file and the thing. Files are never trusted:
