@@ -54,6 +54,15 @@ class Model:
             raise Missing("libattn: " + error.value.decode())
 
 
+def batches(tokenizer, texts):
+    """(indices of texts, their encodings) of near lengths, the longest first, as sentence-transformers makes them."""
+    encodings = tokenizer.encode_batch(texts)
+    order = np.argsort([-len(e.ids) for e in encodings], kind="stable")
+    for first in range(0, len(texts), BATCH):
+        batch = order[first:first + BATCH]
+        yield batch, [encodings[i] for i in batch]
+
+
 class Embedder(Model):
     name = "libattn"
 
@@ -64,22 +73,18 @@ class Embedder(Model):
         self.tokenizer.no_padding()
 
     def run(self, texts):
-        """In batches of sentences of near lengths, as sentence-transformers makes them."""
-        encodings = self.tokenizer.encode_batch(texts)
-        order = np.argsort([-len(e.ids) for e in encodings], kind="stable")
         out = np.zeros((len(texts), 384), np.float32)
-        for first in range(0, len(texts), BATCH):
-            batch = order[first:first + BATCH]
-            lengths = np.array([len(encodings[i].ids) for i in batch], np.int32)
+        for batch, encodings in batches(self.tokenizer, texts):
+            lengths = np.array([len(e.ids) for e in encodings], np.int32)
             ids = np.zeros((len(batch), lengths.max()), np.int32)
-            for row, i in enumerate(batch):
-                ids[row, :lengths[row]] = encodings[i].ids
-            vectors = np.empty((len(batch), 384), np.float32)
-            t_out, t_ids, t_lengths = (attnlib.tensor(a) for a in (vectors, ids, lengths))
+            for row, e in enumerate(encodings):
+                ids[row, :lengths[row]] = e.ids
+            rows = np.empty(ids.shape + (384,), np.float32)
+            t_out, t_ids, t_lengths = (attnlib.tensor(a) for a in (rows, ids, lengths))
             opts = EncodeOpts(struct_size=ctypes.sizeof(EncodeOpts), lengths=ctypes.pointer(t_lengths))
-            self.context.check(self.lib.attn_pretrained_embed(self.context.handle, self.handle, byref(t_out), byref(t_ids), byref(opts),
-                                                              None))
-            out[batch] = vectors
+            self.context.check(self.lib.attn_pretrained_encode(self.context.handle, self.handle, byref(t_out), byref(t_ids), byref(opts)))
+            mean = rows.sum(1) / lengths[:, None]  # rows of padding are 0
+            out[batch] = mean / np.linalg.norm(mean, axis=1, keepdims=True)
         return out
 
 
@@ -140,16 +145,13 @@ class OnnxRuntime:
         self.tokenizer.no_padding()
 
     def run(self, texts):
-        encodings = self.tokenizer.encode_batch(texts)
-        order = np.argsort([-len(e.ids) for e in encodings], kind="stable")
         out = np.zeros((len(texts), 384), np.float32)
-        for first in range(0, len(texts), BATCH):
-            batch = order[first:first + BATCH]
-            ids = np.zeros((len(batch), max(len(encodings[i].ids) for i in batch)), np.int64)
+        for batch, encodings in batches(self.tokenizer, texts):
+            ids = np.zeros((len(batch), max(len(e.ids) for e in encodings)), np.int64)
             mask = np.zeros_like(ids)
-            for row, i in enumerate(batch):
-                ids[row, :len(encodings[i].ids)] = encodings[i].ids
-                mask[row, :len(encodings[i].ids)] = 1
+            for row, e in enumerate(encodings):
+                ids[row, :len(e.ids)] = e.ids
+                mask[row, :len(e.ids)] = 1
             hidden = self.session.run(["hidden"], {"ids": ids, "mask": mask})[0]
             mean = (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
             out[batch] = mean / np.linalg.norm(mean, axis=1, keepdims=True)
