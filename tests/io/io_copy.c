@@ -46,14 +46,14 @@ static void list_value(const attn_gguf_value *v)
     putchar('\n');
 }
 
-/* All rows in two calls. */
+/* All rows in two calls, into memory that the caller frees. */
 static attn_tensor read_blocks(const attn_file *f, size_t i, char *err, size_t err_size)
 {
     const attn_array_info info = attn_file_info(f, i);
     int64_t rows = 1, row = info.ndim > 0 ? info.shape[info.ndim - 1] : 1;
     for (int32_t axis = 0; axis + 1 < info.ndim; axis++)
         rows *= info.shape[axis];
-    float *numbers = malloc((size_t)(rows * row) * sizeof numbers[0] + 1); /* lives as long as the process */
+    float *numbers = malloc((size_t)(rows * row) * sizeof numbers[0] + 1);
     must(numbers ? ATTN_OK : ATTN_E_NOMEM, "no memory");
     must(attn_gguf_rows(f, i, 0, rows / 2, numbers, err, err_size), err);
     must(attn_gguf_rows(f, i, rows / 2, rows - rows / 2, numbers + rows / 2 * row, err, err_size), err);
@@ -84,8 +84,9 @@ int main(int argc, char **argv)
     must(attn_file_open(&f, argc > 1 ? argv[1] : "-", err, sizeof err), err);
     const size_t count = attn_file_count(f);
     const char **names = calloc(count + 1, sizeof names[0]);
+    void **blocks = calloc(count + 1, sizeof blocks[0]);
     attn_tensor *tensors = calloc(count + 1, sizeof tensors[0]);
-    if (names == NULL || tensors == NULL)
+    if (names == NULL || blocks == NULL || tensors == NULL)
         return 2;
     if (argc <= 2)
         list(f);
@@ -93,10 +94,12 @@ int main(int argc, char **argv)
         names[i] = attn_file_info(f, i).name;
         if (names[i][0] == '\0')
             names[i] = "array";
-        if (attn_file_format(f) == ATTN_FORMAT_GGUF && attn_file_info(f, i).dtype == 0)
+        if (attn_file_format(f) == ATTN_FORMAT_GGUF && attn_file_info(f, i).dtype == 0) {
             tensors[i] = read_blocks(f, i, err, sizeof err);
-        else
+            blocks[i] = tensors[i].data;
+        } else {
             must(attn_file_tensor(f, i, &tensors[i], err, sizeof err), err);
+        }
     }
     must(attn_outputs_create(&o, err, sizeof err), err);
     outputs = o;
@@ -106,6 +109,9 @@ int main(int argc, char **argv)
     outputs = NULL;
     attn_outputs_destroy(o);
     attn_file_close(f);
+    for (size_t i = 0; i < count; i++)
+        free(blocks[i]);
+    free(blocks);
     free(names);
     free(tensors);
     return 0;
