@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attn generate: a prompt through a decoder, its answer as text while it comes. */
-#include "chat.h"
 #include "commands.h"
 #include "finish.h"
 #include "message.h"
-#include "model_text.h"
 #include "setup.h"
 
 #include <attn/attn_generate.h>
@@ -91,25 +89,32 @@ static int read_sampling(const options *o, attn_sampling *s, int64_t *tokens)
     return status;
 }
 
+/* The text that is encoded: the prompt, or the chat template's around it. free() it; NULL after a message. */
+static char *prompt_text(const options *o, const attn_tokenizer *t)
+{
+    char *prompt = read_prompt(o);
+    if (!prompt || !opt_given(o, OPT_CHAT))
+        return prompt;
+    char err[SENTENCE], *text;
+    const attn_message messages[] = {{"system", o->value[OPT_SYSTEM]}, {"user", prompt}};
+    const int first = o->value[OPT_SYSTEM] == NULL;
+    if (attn_chat_text(t, messages + first, (size_t)(2 - first), NULL, &text, NULL, err, sizeof err) != ATTN_OK)
+        trouble("--chat: %s", err);
+    free(prompt);
+    return text;
+}
+
 static int encode(const options *o, const attn_tokenizer *t, attn_encoding **out)
 {
     char err[SENTENCE];
-    char *prompt = read_prompt(o);
-    const bool chat = opt_given(o, OPT_CHAT);
-    if (prompt && opt_given(o, OPT_SYSTEM) && !chat) {
-        free(prompt);
+    if (opt_given(o, OPT_SYSTEM) && !opt_given(o, OPT_CHAT))
         return trouble("--system is for --chat");
-    }
-    char *text = prompt && chat ? chat_prompt(attn_tokenizer_chat_template(t), o->value[OPT_SYSTEM], prompt) : prompt;
-    attn_status s = ATTN_OK;
-    if (text)
-        s = attn_tokenizer_encode(t, text, strlen(text), NULL, 0, chat ? 0 : ATTN_ENCODE_SPECIAL, 0, out, err, sizeof err);
-    const bool none = !text;
-    if (text != prompt)
-        free(text);
-    free(prompt);
-    if (none)
+    char *text = prompt_text(o, t);
+    if (!text)
         return EXIT_TROUBLE;
+    const uint32_t flags = opt_given(o, OPT_CHAT) ? 0 : ATTN_ENCODE_SPECIAL;
+    const attn_status s = attn_tokenizer_encode(t, text, strlen(text), NULL, 0, flags, 0, out, err, sizeof err);
+    free(text);
     return s == ATTN_OK ? EXIT_DONE : trouble("%s", err);
 }
 
@@ -162,7 +167,8 @@ int cmd_generate(const options *o)
     status = session_open(&s, o);
     if (status)
         return status;
-    status = model_tokenizer(o->operand[0], &tokenizer);
+    if (attn_pretrained_tokenizer(&tokenizer, o->operand[0], a.err, sizeof a.err) != ATTN_OK)
+        status = trouble("%s", a.err);
     status = status ? status : encode(o, tokenizer, &encoding);
     if (!status && attn_pretrained_open(s.ctx, &model, o->operand[0], NULL, a.err, sizeof a.err) != ATTN_OK)
         status = trouble("%s", a.err);

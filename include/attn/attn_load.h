@@ -4,6 +4,8 @@
  *     attn_pretrained_open        a folder as Hugging Face's libraries write it -> a model, ready to run
  *     attn_pretrained_encode      token ids -> hidden states, and everything between them for whoever watches
  *     attn_pretrained_embed       token ids -> one vector for each sequence, pooled as the folder declares
+ *     attn_pretrained_tokenizer   the tokenizer of the same folder or .gguf
+ *     attn_chat_text              messages -> the text that the model's chat template makes of them
  *
  * What attn/attn.h says of tensors, contexts, option structs, errors and threads holds here too. docs/models.md has the models that are
  * loaded and what is refused. Words: B sequences, L tokens of the longest, n the width of the model.
@@ -77,6 +79,26 @@ typedef struct attn_model_info {
 
 /* NULL gives all-zero. */
 ATTN_API attn_model_info attn_pretrained_info(const attn_pretrained *model);
+
+/* -------------------------------------------------------------------- text ---- */
+
+/* *out = the tokenizer of the model at path: attn_tokenizer_open of a folder (or of the file that it takes), or what a .gguf holds. The
+   model need not be open. Ends with attn_tokenizer_destroy. err and errors are those of attn_tokenizer_open. */
+ATTN_API attn_status attn_pretrained_tokenizer(attn_tokenizer **out, const char *path, char *err, size_t err_size);
+
+/* What one side says: role is "system" (first only), "user" or "assistant". Both are UTF-8 that ends with a 0. */
+typedef struct attn_message {
+    const char *role, *content;
+} attn_message;
+
+/* *text = the messages as the model's chat template writes them, up to where the answer begins; its size in *size unless NULL; to be freed
+   by attn_text_free. It holds the special tokens: to be encoded without ATTN_ENCODE_SPECIAL. Without a message of the system the template's
+   own one is written. A template is never run but recognised: ChatML (Qwen2, Qwen2.5, SmolLM2) and Llama 3, 3.1 and 3.2 without tools, the
+   texts that Jinja makes of them. date: what Llama 3.1 and 3.2 write as today's, "26 Jul 2024"; NULL: what the template says, which in 3.2
+   is the day by the clock.
+   ATTN_E_UNSUPPORTED: no template, or another one, by what in it is not understood. ATTN_E_ARG: a role, or no messages. ATTN_E_NOMEM. */
+ATTN_API attn_status attn_chat_text(const attn_tokenizer *t, const attn_message *messages, size_t count, const char *date, char **text,
+                                    size_t *size, char *err, size_t err_size);
 
 /* -------------------------------------------------------------- watching ---- */
 

@@ -47,10 +47,10 @@ PY
 
 @test "what is not known is refused by name" {
     tiny tiny.gguf
-    fails_with "--chat: the model has no chat template; give the whole text with --prompt" attn generate tiny.gguf --chat --prompt b
+    fails_with "--chat: chat template: the model has none; give the whole text as the prompt" attn generate tiny.gguf --chat --prompt b
     tiny other.gguf llama "{% for m in messages %}[INST]{% endfor %}"
-    fails_with "--chat: the model's chat template is not one of those built in, ChatML and Llama 3; give the whole text with --prompt" \
-        attn generate other.gguf --chat --prompt b
+    fails_with "--chat: chat template: the model's has \"[INST]\", which is not understood; those of ChatML and of Llama 3 to 3.2 are \
+built in here; give the whole text as the prompt" attn generate other.gguf --chat --prompt b
     tiny strange.gguf mamba
     fails_with 'strange.gguf: general.architecture is "mamba", which is not known here; known are llama and qwen2' \
         attn generate strange.gguf --prompt b

@@ -47,6 +47,10 @@ class EncodeOpts(Structure):
                 ("watch", POINTER(Watch))]
 
 
+class Message(Structure):
+    _fields_ = [("role", c_char_p), ("content", c_char_p)]
+
+
 class PretrainedOpts(Structure):
     _fields_ = [("struct_size", c_uint32), ("flags", c_uint32)]
 
@@ -56,6 +60,11 @@ def _load():
     signatures = {
         "attn_pretrained_open": (c_int32, [c_void_p, POINTER(c_void_p), c_char_p, POINTER(PretrainedOpts), c_char_p, c_size_t]),
         "attn_pretrained_destroy": (None, [c_void_p]),
+        "attn_pretrained_tokenizer": (c_int32, [POINTER(c_void_p), c_char_p, c_char_p, c_size_t]),
+        "attn_tokenizer_destroy": (None, [c_void_p]),
+        "attn_chat_text": (c_int32, [c_void_p, POINTER(Message), c_size_t, c_char_p, POINTER(c_void_p), POINTER(c_size_t), c_char_p,
+                                     c_size_t]),
+        "attn_text_free": (None, [c_void_p]),
         "attn_pretrained_stop": (c_int32, [c_void_p, c_size_t]),
         "attn_pretrained_encode": (c_int32, [c_void_p, c_void_p, TensorPtr, TensorPtr, POINTER(EncodeOpts)]),
         "attn_session_create": (c_int32, [c_void_p, POINTER(c_void_p), c_void_p, POINTER(SessionDesc)]),
@@ -119,6 +128,29 @@ class Model:
 
     def close(self):
         C.attn_pretrained_destroy(self.handle)
+
+
+class Tokenizer:
+    def __init__(self, path):
+        self.handle = c_void_p()
+        err = ctypes.create_string_buffer(1024)
+        status = C.attn_pretrained_tokenizer(byref(self.handle), os.fsencode(path), err, len(err))
+        if status:
+            raise LoadError(status, err.value.decode())
+
+    def __del__(self):
+        C.attn_tokenizer_destroy(self.handle)
+
+    def chat(self, messages, date=None):
+        """The text that the chat template makes of (role, content) pairs."""
+        err, text, size = ctypes.create_string_buffer(1024), c_void_p(), c_size_t()
+        given = (Message * max(1, len(messages)))(*[(role.encode(), content.encode()) for role, content in messages])
+        status = C.attn_chat_text(self.handle, given, len(messages), date and date.encode(), byref(text), byref(size), err, len(err))
+        if status:
+            raise LoadError(status, err.value.decode())
+        raw = ctypes.string_at(text, size.value)
+        C.attn_text_free(text)
+        return raw.decode()
 
 
 class Session:
