@@ -97,20 +97,31 @@ static bool count_is(Py_ssize_t got, Py_ssize_t wanted)
     return got == wanted;
 }
 
-/* sdpa(out, q, k, v, options) */
+/* sdpa(out, q, k, v, options[, times]): out, where it is None a new array of the dtype of q. times: how often it is computed, for who
+   measures the library's own function */
 static PyObject *context_sdpa(PyObject *self, PyObject *const *args, Py_ssize_t n)
 {
-    if (!count_is(n, 5))
+    const long times = n == 6 ? PyLong_AsLong(args[5]) : 1;
+    if (PyErr_Occurred() || (n != 6 && !count_is(n, 5)))
         return NULL;
     call c;
     attn_sdpa_opts opts = {0};
     call_begin(&c, self);
     attn_tensor *q = call_input(&c, args[1], "q"), *k = call_input(&c, args[2], "k"), *v = call_input(&c, args[3], "v");
-    attn_tensor *out = call_output(&c, args[0], "out"); /* after q, whose dtype it has: a wrong one is named as q's */
+    PyObject *result = Py_IsNone(args[0]) ? call_output_like(&c, args[1], q, v) : Py_NewRef(args[0]);
+    attn_tensor *out = call_output(&c, result, "out"); /* after q, whose dtype it has: a wrong one is named as q's */
     call_options(&c, &opts, sdpa_fields, args[4]);
-    if (call_ready(&c))
-        call_done(&c, attn_sdpa(c.ctx, out, q, k, v, &opts));
-    return call_end(&c);
+    if (call_ready(&c)) {
+        attn_status status = ATTN_OK;
+        for (long i = 0; i < times && !status; i++)
+            status = attn_sdpa(c.ctx, out, q, k, v, &opts);
+        call_done(&c, status);
+    }
+    PyObject *none = call_end(&c);
+    if (!none)
+        Py_CLEAR(result);
+    Py_XDECREF(none);
+    return result;
 }
 
 /* explain_cell(outputs, hidden, q, k, v, options, b, h, i): the numbers of attn_row. hidden: uint8 [Lk] */
@@ -295,6 +306,15 @@ static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
         return NULL;
     self->ctx = NULL;
     self->thread = NULL;
+    self->array_struct = PyUnicode_InternFromString("__array_struct__");
+    self->dtype = PyUnicode_InternFromString("dtype");
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    self->empty = numpy ? PyObject_GetAttrString(numpy, "empty") : NULL;
+    Py_XDECREF(numpy);
+    if (!self->empty || !self->dtype || !self->array_struct) {
+        Py_DECREF(self);
+        return NULL;
+    }
     char sentence[512] = "";
     const attn_ctx_opts opts = {.threads = threads, .isa = isa, .progress = context_progress, .progress_user = self};
     const attn_status status = attn_ctx_create(&self->ctx, &opts, sentence, sizeof sentence);
@@ -309,14 +329,18 @@ static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
 static void context_dealloc(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
-    attn_ctx_destroy(((context *)self)->ctx);
+    const context *c = (context *)self;
+    attn_ctx_destroy(c->ctx);
+    Py_XDECREF(c->array_struct);
+    Py_XDECREF(c->dtype);
+    Py_XDECREF(c->empty);
     PyObject_Free(self);
     Py_DECREF(type);
 }
 
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL
 static PyMethodDef context_methods[] = {
-    {"sdpa", FAST(context_sdpa), "sdpa(out, q, k, v, options)"},
+    {"sdpa", FAST(context_sdpa), "sdpa(out, q, k, v, options[, times])"},
     {"explain_cell", FAST(context_explain_cell), "explain_cell(outputs, hidden, q, k, v, options, b, h, i)"},
     {"mha_prepare", context_mha_prepare, METH_O, "mha_prepare(desc)"},
     {"mha", FAST(context_mha), "mha(out, weights, x, memory, memory_v, options, sdpa_options)"},
@@ -345,6 +369,7 @@ static PyObject *describe(PyObject *module, PyObject *x)
 {
     (void)module;
     call c;
+    c.self = NULL;
     c.failed = false;
     c.count = 0;
     const attn_tensor *t = call_input(&c, x, "the array");

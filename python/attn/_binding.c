@@ -30,9 +30,12 @@ int context_progress(void *user, double done)
     context *self = user;
     (void)done;
     const double now = seconds();
-    if (now - self->asked < EVERY_MS * 1e-3)
+    const bool first = self->asked <= 0;
+    if (!first && now - self->asked < EVERY_MS * 1e-3)
         return 0;
     self->asked = now;
+    if (first)
+        return 0;
     PyEval_RestoreThread(self->thread);
     const int raised = PyErr_CheckSignals();
     self->thread = PyEval_SaveThread();
@@ -41,29 +44,41 @@ int context_progress(void *user, double done)
 
 /* ---------------------------------------------------------------- buffers ---- */
 
-/* 0 for an element that is no dtype of the library, or whose bytes are in another order. */
-static attn_dtype dtype_of_format(const char *format, Py_ssize_t size)
+/* By kind, as NumPy writes it, and size; 0 for what is no dtype of the library. */
+static attn_dtype dtype_of_kind(char kind, Py_ssize_t size)
 {
+    static const attn_dtype of_float[] = {0, 0, ATTN_F16, 0, ATTN_F32, 0, 0, 0, ATTN_F64};
     static const attn_dtype of_signed[] = {0, ATTN_I8, ATTN_I16, 0, ATTN_I32, 0, 0, 0, ATTN_I64};
     static const attn_dtype of_unsigned[] = {0, ATTN_U8, ATTN_U16, 0, ATTN_U32, 0, 0, 0, ATTN_U64};
+    if (size < 1 || size > 8)
+        return 0;
+    switch (kind) {
+    case 'f': return of_float[size];
+    case 'i': return of_signed[size];
+    case 'u': return of_unsigned[size];
+    case 'b': return size == 1 ? ATTN_BOOL : 0;
+    case 'V': return size == 2 ? ATTN_BF16 : 0; /* that of ml_dtypes, and NumPy's V2, which .npy files have */
+    default: return 0;
+    }
+}
+
+/* By the format of a buffer; 0 also where the bytes are in another order. */
+static attn_dtype dtype_of_format(const char *format, Py_ssize_t size)
+{
     const char native_order = PY_LITTLE_ENDIAN ? '<' : '>';
     if (!format)
         return ATTN_U8;
     if (strchr("@=", *format) || *format == native_order || (size == 1 && strchr("<>!", *format)))
         format++;
-    if (!strcmp(format, "2x")) /* NumPy's V2, which .npy files hold bf16 as */
-        return ATTN_BF16;
-    if (!format[0] || format[1] || size < 1 || size > 8)
+    if (!strcmp(format, "2x"))
+        return dtype_of_kind('V', size);
+    if (!format[0] || format[1])
         return 0;
-    switch (*format) {
-    case '?': return ATTN_BOOL;
-    case 'e': return ATTN_F16;
-    case 'f': return ATTN_F32;
-    case 'd': return ATTN_F64;
-    case 'b': case 'h': case 'i': case 'l': case 'q': case 'n': return of_signed[size];
-    case 'B': case 'H': case 'I': case 'L': case 'Q': case 'N': return of_unsigned[size];
-    default: return 0;
-    }
+    return strchr("efd", *format)      ? dtype_of_kind('f', size)
+           : strchr("bhilqn", *format) ? dtype_of_kind('i', size)
+           : strchr("BHILQN", *format) ? dtype_of_kind('u', size)
+           : *format == '?'            ? dtype_of_kind('b', size)
+                                       : 0;
 }
 
 static bool fits(const char *name, const attn_tensor *t, int64_t ndim)
@@ -106,6 +121,45 @@ static bool view_buffer(argument *a, const char *name)
         }
     }
     return true;
+}
+
+/* ----------------------------------------------------------- array struct ---- */
+
+/* What the capsule x.__array_struct__ of a NumPy array holds: published, and a third of a buffer's cost, which describes the dtype by a
+   string that is made for every array anew. */
+enum { NUMPY_ALIGNED = 0x100, NUMPY_NATIVE_ORDER = 0x200, NUMPY_WRITABLE = 0x400, NUMPY_FIELDS = 0x800 };
+typedef struct numpy_struct {
+    int two, ndim;
+    char kind;
+    int itemsize, flags;
+    Py_ssize_t *shape, *strides; /* in bytes */
+    void *data;
+} numpy_struct;
+
+/* False, without an error, for whatever is no plain NumPy array: the other ways read it, or say what is wrong. */
+static bool view_of_struct(argument *a, PyObject *x, PyObject *attribute, bool writable)
+{
+    const int flags = NUMPY_ALIGNED | NUMPY_NATIVE_ORDER | (writable ? NUMPY_WRITABLE : 0);
+    a->owner = PyObject_GetAttr(x, attribute);
+    const numpy_struct *s = a->owner ? PyCapsule_GetPointer(a->owner, NULL) : NULL;
+    attn_tensor *t = &a->tensor;
+    bool plain = s && s->two == 2 && s->ndim <= ATTN_MAX_DIMS && (s->flags & (flags | NUMPY_FIELDS)) == flags;
+    t->dtype = plain ? dtype_of_kind(s->kind, s->itemsize) : 0;
+    plain = plain && t->dtype;
+    if (plain) {
+        t->data = s->data;
+        t->ndim = s->ndim;
+    }
+    for (int i = 0; plain && i < s->ndim; i++) {
+        t->shape[i] = s->shape[i];
+        t->stride[i] = s->strides[i] / s->itemsize;
+        plain = s->strides[i] % s->itemsize == 0;
+    }
+    if (!plain) {
+        PyErr_Clear();
+        Py_CLEAR(a->owner);
+    }
+    return plain;
 }
 
 /* ----------------------------------------------------------------- DLPack ---- */
@@ -258,11 +312,11 @@ static bool view_of_dlpack(argument *a, PyObject *x, const char *name, bool writ
     return false;
 }
 
-static bool view(argument *a, PyObject *x, const char *name, bool writable)
+static bool view(argument *a, PyObject *x, PyObject *array_struct, const char *name, bool writable)
 {
     a->owner = NULL;
     if (PyObject_CheckBuffer(x))
-        return view_of_buffer(a, x, name, writable);
+        return (array_struct && view_of_struct(a, x, array_struct, writable)) || view_of_buffer(a, x, name, writable);
     if (PyObject_HasAttrString(x, "__dlpack__"))
         return view_of_dlpack(a, x, name, writable);
     PyErr_Format(PyExc_TypeError,
@@ -281,7 +335,7 @@ static attn_tensor *add_argument(call *c, PyObject *x, const char *name, bool wr
         return NULL;
     }
     argument *a = &c->arguments[c->count];
-    if (!view(a, x, name, writable)) {
+    if (!view(a, x, c->self ? c->self->array_struct : NULL, name, writable)) {
         c->failed = true;
         return NULL;
     }
@@ -291,6 +345,21 @@ static attn_tensor *add_argument(call *c, PyObject *x, const char *name, bool wr
 
 attn_tensor *call_input(call *c, PyObject *array, const char *name) { return add_argument(c, array, name, false); }
 attn_tensor *call_output(call *c, PyObject *array, const char *name) { return add_argument(c, array, name, true); }
+
+PyObject *call_output_like(call *c, PyObject *like, const attn_tensor *q, const attn_tensor *v)
+{
+    PyObject *dtype = c->failed ? NULL : PyObject_GetAttr(like, c->self->dtype);
+    PyObject *shape = dtype ? PyTuple_New(q->ndim) : NULL;
+    for (int i = 0; shape && i < q->ndim; i++) {
+        const attn_tensor *from = i == q->ndim - 1 && v->ndim ? v : q;
+        PyTuple_SetItem(shape, i, PyLong_FromLongLong(from->shape[from == q ? i : v->ndim - 1]));
+    }
+    PyObject *made = shape ? PyObject_CallFunctionObjArgs(c->self->empty, shape, dtype, NULL) : NULL;
+    Py_XDECREF(dtype);
+    Py_XDECREF(shape);
+    c->failed = !made;
+    return made;
+}
 
 /* ----------------------------------------------------------------- options ---- */
 
@@ -362,7 +431,7 @@ bool call_ready(call *c)
 {
     if (c->failed)
         return false;
-    c->self->asked = seconds();
+    c->self->asked = 0;
     c->self->thread = PyEval_SaveThread();
     return true;
 }

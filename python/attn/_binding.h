@@ -25,11 +25,13 @@
 typedef struct context {
     PyObject_HEAD
     attn_ctx *ctx;
-    PyThreadState *thread; /* of the call that runs, NULL when none does */
-    double asked;          /* when that call last asked Python for signals, in seconds */
+    PyThreadState *thread;  /* of the call that runs, NULL when none does */
+    double asked;           /* when that call last asked Python for signals, in seconds; 0 = not yet */
+    PyObject *array_struct, *dtype; /* names of NumPy's attributes, interned */
+    PyObject *empty;        /* numpy.empty */
 } context;
 
-/* A view of an array: its memory is held by a buffer or a DLPack capsule. */
+/* A view of an array: its memory is held by a buffer, or by a capsule of NumPy or of DLPack. */
 typedef struct argument {
     attn_tensor tensor;
     Py_buffer buffer;
@@ -48,9 +50,13 @@ typedef struct call {
 
 /* Fails with RuntimeError when a call is running on the context: a signal handler came between. */
 void call_begin(call *c, PyObject *self);
-/* The view of an array by the buffer protocol or DLPack, valid to call_end; NULL for None and on failure. An output is writable. */
+/* The view of an array by NumPy's array struct, the buffer protocol or DLPack, valid to call_end; NULL for None and on failure. An output
+   is writable. */
 attn_tensor *call_input(call *c, PyObject *array, const char *name);
 attn_tensor *call_output(call *c, PyObject *array, const char *name);
+
+/* A new NumPy array (.., Lq, d_v) of the dtype of `like`, which is q; NULL on failure. */
+PyObject *call_output_like(call *c, PyObject *like, const attn_tensor *q, const attn_tensor *v);
 
 typedef enum field_kind { FIELD_INPUT, FIELD_OUTPUT, FIELD_I64, FIELD_U64, FIELD_U32, FIELD_F64, FIELD_ENUM } field_kind;
 /* A member of an option struct: the key in the dictionary, its C type, its place. */

@@ -7,20 +7,21 @@ from . import _attn
 
 class _PerThread(threading.local):
     context = None
-    threads = 0
 
 
-_own = _PerThread()
-_asked = {"threads": 0}
+# Another object after each set_num_threads: then no thread has a context.
+_asked, _own = 0, _PerThread()
 
 
 def context():
     """The context of this thread."""
-    found = _own.context
-    if found is None or _own.threads != _asked["threads"]:
-        found = _own.context = _attn.Context(_asked["threads"])
-        _own.threads = _asked["threads"]
-    return found
+    return _own.context or _made()
+
+
+def _made():
+    own = _own
+    own.context = _attn.Context(_asked)
+    return own.context
 
 
 def set_num_threads(n):
@@ -35,9 +36,10 @@ def set_num_threads(n):
     """
     if n < 0:
         raise ValueError(f"the number of threads is {n}; it must be 0 or more")
-    _asked["threads"] = int(n)
+    global _asked, _own
+    _asked, _own = int(n), _PerThread()
 
 
 def get_num_threads():
     """The threads that a call may use."""
-    return _attn.Context(_asked["threads"]).info()["threads"]
+    return _attn.Context(_asked).info()["threads"]

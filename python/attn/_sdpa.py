@@ -127,21 +127,27 @@ def sdpa(q, k, v, *, mask=None, bias=None, causal=None, align=None, scale=None, 
     """
     if copy is not False:
         q, k, v, mask, bias = (readable(x, copy) for x in (q, k, v, mask, bias))
-    options = make_options(mask, bias, causal, align, scale, softcap, window, offset, kv_len, q_len, alibi, sinks, dropout, seed)
-    found = {}
-    if return_lse or return_weights or stages:
-        (q_shape, q_type), (k_shape, k_type), (_, v_type) = describe(q), describe(k), describe(v)
-        wide = "f64" if "f64" in (q_type, k_type, v_type) else "f32"
-        rows_k = k_shape[-2] if len(k_shape) > 1 else 0
-        for name in wanted_stages(return_lse, return_weights, stages):
-            options[name] = found[name] = empty(q, stage_shape(name, q_shape, rows_k), wide)
-    if out is None:
-        if type(q) is np.ndarray and type(v) is np.ndarray:
-            out = np.empty(q.shape[:-1] + v.shape[-1:], q.dtype)
-        else:
-            out = empty(q, tuple(describe(q)[0][:-1]) + tuple(describe(v)[0][-1:]))
-    context().sdpa(out, q, k, v, options)
+    plain = mask is bias is causal is align is scale is window is offset is kv_len is q_len is alibi is sinks is None
+    if plain and not (softcap or dropout or return_lse or return_weights or stages):
+        options = found = None  # one check in place of many: a call may take the library a microsecond
+    else:
+        options = make_options(mask, bias, causal, align, scale, softcap, window, offset, kv_len, q_len, alibi, sinks, dropout, seed)
+        found = _by_products(q, k, v, wanted_stages(return_lse, return_weights, stages))
+        options.update(found)
+    if out is None and type(q) is not np.ndarray:
+        out = empty(q, tuple(describe(q)[0][:-1]) + tuple(describe(v)[0][-1:]))
+    out = context().sdpa(out, q, k, v, options)
     return result(out, found, return_lse, return_weights, stages) if found else out
+
+
+def _by_products(q, k, v, names):
+    """{name: new array}."""
+    if not names:
+        return {}
+    (q_shape, q_type), (k_shape, k_type), (_, v_type) = describe(q), describe(k), describe(v)
+    wide = "f64" if "f64" in (q_type, k_type, v_type) else "f32"
+    rows_k = k_shape[-2] if len(k_shape) > 1 else 0
+    return {name: empty(q, stage_shape(name, q_shape, rows_k), wide) for name in names}
 
 
 def varlen(q, k, v, cu_seqlens_q, cu_seqlens_k=None, *, causal=None, align=None, scale=None, softcap=0, window=None, offset=None,

@@ -10,6 +10,7 @@ import time
 import numpy as np
 
 import attn
+from ._context import context
 
 CASES = (("f32 (8,512,64)", (1, 8, 512, 64), (1, 8, 512, 64), "f32", False),
          ("f32 (8,512,64) causal", (1, 8, 512, 64), (1, 8, 512, 64), "f32", True),
@@ -106,6 +107,23 @@ def measure(case, seconds):
     return {name: (float(np.median(found)), errors[name]) for name, found in times.items()}
 
 
+def call_costs(rounds=40, calls=500):
+    """Least seconds of a smallest call, in turns: attn.sdpa from Python; libattn, its C function alone, called again and again from C;
+    numpy.add, for comparison. attn.sdpa less libattn is what the binding costs."""
+    x = np.ones((1, 1, 1, 64), np.float32)
+    out, own = np.empty_like(x), context()
+    timed = {"attn.sdpa": (lambda: attn.sdpa(x, x, x), calls), "libattn": (lambda: own.sdpa(out, x, x, x, None, calls), 1),
+             "numpy.add": (lambda: np.add(x, x), calls)}
+    best = dict.fromkeys(timed, float("inf"))
+    for _ in range(rounds):
+        for name, (call, times) in timed.items():
+            start = time.perf_counter()
+            for _ in range(times):
+                call()
+            best[name] = min(best[name], (time.perf_counter() - start) / calls)
+    return best
+
+
 def text_of(found, ours):
     if found is None:
         return ""
@@ -132,6 +150,9 @@ def main(arguments=None):
     for case in QUICK if wanted.quick else CASES:
         found = measure(case, 0.01 if wanted.quick else wanted.seconds)
         print(f"| {case[0]} | " + " | ".join(text_of(found.get(name), found["libattn"][0]) for name in names) + " |", flush=True)
+    costs = call_costs()
+    print("\nThe smallest call, (1,1,64): %.2f us, %.2f us of it in the library's function, %.2f us in the binding." % tuple(
+        1e6 * x for x in (costs["attn.sdpa"], costs["libattn"], costs["attn.sdpa"] - costs["libattn"])))
 
 
 if __name__ == "__main__":
