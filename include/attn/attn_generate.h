@@ -43,7 +43,7 @@ typedef struct attn_feed_opts {
     uint32_t flags;
     const attn_tensor *lengths; /* NULL, or int32 or int64 [B], 0..L */
     const attn_tensor *mask;    /* NULL, or bool or an integer dtype [B,L]: nonzero = a token. Not together with lengths */
-    const attn_watch *watch;    /* stages are not given; weights [B,H,L,Lk], Lk that of the longest sequence */
+    const attn_watch *watch;    /* weights [B,H,L,Lk], Lk that of the longest sequence */
 } attn_feed_opts;
 
 /* Adds tokens to the sequences and gives the logits behind them. ids int32 or int64 [B,L] or, with one sequence, [L]. logits NULL, or f32

@@ -104,9 +104,8 @@ ATTN_API attn_status attn_chat_text(const attn_tokenizer *t, const attn_message 
 
 /* What makes a model visible: a callback after each layer. Only one layer's weights exist at a time. */
 enum {
-    ATTN_WATCH_SELF = 1u << 0,   /* self_weights are wanted */
-    ATTN_WATCH_CROSS = 1u << 1,  /* cross_weights are wanted */
-    ATTN_WATCH_STAGES = 1u << 2  /* stages are wanted */
+    ATTN_WATCH_SELF = 1u << 0, /* self_weights are wanted */
+    ATTN_WATCH_CROSS = 1u << 1  /* cross_weights are wanted */
 };
 
 typedef enum attn_part { ATTN_PART_ENCODER = 0, ATTN_PART_DECODER = 1 } attn_part;
@@ -119,7 +118,6 @@ typedef struct attn_layer_view {
     const attn_tensor *hidden;         /* [B,L,n]: what the layer gives */
     const attn_tensor *self_weights;   /* NULL or [B,H,L,Lk]; Lk counts cached keys too */
     const attn_tensor *cross_weights;  /* NULL or [B,H,L,Ls] */
-    const attn_layer_stages *stages;   /* NULL or each that the layer has, with the axis B */
 } attn_layer_view;
 
 /* All-zero watches nothing. */
@@ -129,6 +127,11 @@ typedef struct attn_watch {
     int (*seen)(void *user, const attn_layer_view *view); /* nonzero cancels: ATTN_E_CANCELLED */
     void *user;
 } attn_watch;
+
+/* Layer `layer` of a part, as the model runs it: attn_layer_run on the hidden states of the layer before gives every stage, and
+   attn_layer_attention its weights. NULL when there is no such layer. *window, unless NULL: the keys that a row of it sees, itself
+   included; 0 = no limit. It lives as long as the model. */
+ATTN_API const attn_layer *attn_pretrained_layer(const attn_pretrained *model, attn_part part, int64_t layer, int64_t *window);
 
 /* -------------------------------------------------------------- encoders ---- */
 

@@ -257,6 +257,26 @@ typedef struct attn_layer_opts {
    A row's bits depend on nothing but the row and the keys it sees: a prompt in chunks, row by row, or whole, alone or in a batch. */
 ATTN_API attn_status attn_layer_run(attn_ctx *ctx, attn_tensor *out, const attn_layer *layer, const attn_tensor *x,
                                     const attn_layer_opts *opts);
+/* One attention of a layer, for showing it. All-zero asks for the facts alone. */
+typedef struct attn_layer_part {
+    uint32_t struct_size;        /* sizeof(attn_layer_part) of the caller; 0 = this version's */
+    uint32_t flags;              /* out: ATTN_LAYER_* of the layer */
+    attn_dtype compute;          /* out: f32 or f64 */
+    int32_t has_norm;            /* out: 1 when a norm stands before or behind it */
+    int64_t width, memory_width; /* out: columns of what q, and what k and v are made of */
+    int64_t heads, kv_heads, head_dim, value_dim; /* out */
+    const attn_rope *rope;       /* out: NULL or the layer's, which turns q and k */
+    uint32_t rope_flags;         /* out: ATTN_ROPE_* of it */
+    uint32_t biases;             /* out: 1 b_q, 2 b_k, 4 b_v, 8 b_o */
+    /* Each NULL, or written in `compute`'s dtype as attn_mha_desc has it: (width, heads * head_dim), ..., (heads * value_dim, width). A
+       bias that the layer does not have is 0. */
+    attn_tensor *w_q, *w_k, *w_v, *w_o;
+    attn_tensor *b_q, *b_k, *b_v, *b_o;
+} attn_layer_part;
+
+/* The self-attention of a layer, or with cross = 1 its cross-attention: the finite numbers that the layer computes with. */
+ATTN_API attn_status attn_layer_attention(attn_ctx *ctx, const attn_layer *layer, int32_t cross, attn_layer_part *part);
+
 /* Adds k and v of a memory [B,Lm,width] or [Lm,width] to a cache, so that they are projected once for many calls. */
 ATTN_API attn_status attn_layer_memory(attn_ctx *ctx, attn_kv *kv, const attn_layer *layer, const attn_tensor *memory);
 

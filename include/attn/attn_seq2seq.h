@@ -20,6 +20,9 @@ extern "C" {
 ATTN_API attn_status attn_pretrained_teach(attn_ctx *ctx, const attn_pretrained *model, attn_tensor *logits, const int32_t *source,
                                            size_t source_count, const int32_t *target, size_t target_count, const attn_watch *watch);
 
+/* The token that a target begins with; -1 when the model is no encoder-decoder. */
+ATTN_API int32_t attn_pretrained_start(const attn_pretrained *model);
+
 enum {
     ATTN_TRANSLATE_LENGTH_PENALTY = 1u << 0, /* length_penalty is given */
     ATTN_TRANSLATE_EARLY = 1u << 1,          /* early is given */

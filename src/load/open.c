@@ -108,3 +108,13 @@ void attn_pretrained_destroy(attn_pretrained *m)
 }
 
 attn_model_info attn_pretrained_info(const attn_pretrained *m) { return m ? m->info : (attn_model_info){.type = NULL}; }
+
+const attn_layer *attn_pretrained_layer(const attn_pretrained *m, attn_part part, int64_t layer, int64_t *window)
+{
+    const struct stack *s = !m ? NULL : part == ATTN_PART_DECODER ? &m->decoder : &m->encoder;
+    if (!s || layer < 0 || layer >= s->layers)
+        return NULL;
+    if (window)
+        *window = s->window[layer];
+    return s->layer[layer];
+}

@@ -156,3 +156,8 @@ attn_status attn_pretrained_teach(attn_ctx *ctx, const attn_pretrained *model, a
     free(data);
     return status;
 }
+
+int32_t attn_pretrained_start(const attn_pretrained *model)
+{
+    return model && model->info.kind == ATTN_MODEL_ENCODER_DECODER ? (int32_t)model->seq2seq.start : -1;
+}

@@ -412,6 +412,47 @@ static void narrow_caches_do_not_see_chunks(void **state) {
     attn_ctx_destroy(ctx);
 }
 
+/* What attn_layer_attention gives is what the layer was made of. */
+static bool attention_is_as_given(scene *s, attn_ctx *ctx, int which) {
+    const attn_mha_desc *d = &s->mha[which];
+    const attn_tensor *const w[] = {d->w_q, d->w_k, d->w_v, d->w_o}, *const b[] = {d->b_q, d->b_k, d->b_v, d->b_o};
+    attn_layer_part p = {.struct_size = sizeof p};
+    attn_tensor **const to[] = {&p.w_q, &p.w_k, &p.w_v, &p.w_o}, **const bias[] = {&p.b_q, &p.b_k, &p.b_v, &p.b_o}, got[8];
+    bool same = true;
+    for (int i = 0; i < 4; i++) {
+        got[i] = new_tensor(&s->memory, s->real, 2, w[i]->shape);
+        got[4 + i] = new_tensor(&s->memory, s->real, 1, w[i]->shape + 1);
+        *to[i] = &got[i];
+        *bias[i] = &got[4 + i];
+    }
+    assert_ok(ctx, attn_layer_attention(ctx, s->layer, which, &p));
+    for (int i = 0; i < 4; i++) {
+        attn_tensor none = new_tensor(&s->memory, s->real, 1, w[i]->shape + 1);
+        memset(none.data, 0, (size_t)none.shape[0] * attn_dtype_size(s->real));
+        same = same && same_bits("a matrix", w[i], &got[i]) && same_bits("a bias", b[i] ? b[i] : &none, &got[4 + i]) &&
+               !(p.biases >> i & 1) == !b[i];
+    }
+    return same && p.heads == s->H && p.kv_heads == s->Hkv && p.head_dim == s->d && p.value_dim == s->d_v && p.width == s->n &&
+           p.compute == s->real && p.rope == (which == OF_SELF ? s->rope : NULL) && p.has_norm == s->has_norm &&
+           p.memory_width == (which ? s->width : s->n);
+}
+
+static void layers_say_what_they_were_made_of(void **state) {
+    (void)state;
+    attn_ctx *ctx = new_ctx(NULL, 2);
+    for (int64_t n = 0; n < 60; n++) {
+        rng r = rng_of(test_seed(), (uint64_t)n);
+        scene s;
+        open_scene_of(&s, ctx, &r, n < 58 ? choose_sizes : choose_great_sizes);
+        assert_true(attention_is_as_given(&s, ctx, OF_SELF));
+        assert_true(!s.has_cross || attention_is_as_given(&s, ctx, OF_CROSS));
+        assert_int_equal(attn_layer_attention(ctx, s.layer, 1, &(attn_layer_part){.flags = 0}), s.has_cross ? ATTN_OK : ATTN_E_ARG);
+        assert_int_equal(attn_layer_attention(ctx, s.layer, 0, &(attn_layer_part){.w_q = &s.x}), ATTN_E_SHAPE);
+        close_scene(&s);
+    }
+    attn_ctx_destroy(ctx);
+}
+
 /* ----------------------------------------------------------------- refusals ---- */
 
 static void expect_refusal(attn_status got, attn_status want, const char *sentence, const char *words, const char *more, int line) {
@@ -508,6 +549,7 @@ static void calls_that_do_not_fit(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(random_layers_are_their_parts), cmocka_unit_test(threads_share_columns),
                                        cmocka_unit_test(narrow_caches_do_not_see_chunks), cmocka_unit_test(layers_that_do_not_fit),
+                                       cmocka_unit_test(layers_say_what_they_were_made_of),
                                        cmocka_unit_test(calls_that_do_not_fit)};
     return cmocka_run_group_tests_name("model_layer", tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@ FEED_ALL, WATCH_SELF = 1, 1
 
 class LayerView(Structure):
     _fields_ = [("struct_size", c_uint32), ("part", c_int32), ("layer", c_int64), ("hidden", TensorPtr), ("self_weights", TensorPtr),
-                ("cross_weights", TensorPtr), ("stages", c_void_p)]
+                ("cross_weights", TensorPtr)]
 
 
 SEEN = CFUNCTYPE(ctypes.c_int, c_void_p, POINTER(LayerView))

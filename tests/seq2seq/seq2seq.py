@@ -15,7 +15,7 @@ class Tensor(ctypes.Structure):
 
 class View(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_uint32), ("part", ctypes.c_int), ("layer", ctypes.c_int64), ("hidden", ctypes.POINTER(Tensor)),
-                ("self_weights", ctypes.POINTER(Tensor)), ("cross_weights", ctypes.POINTER(Tensor)), ("stages", ctypes.c_void_p)]
+                ("self_weights", ctypes.POINTER(Tensor)), ("cross_weights", ctypes.POINTER(Tensor))]
 
 
 SEEN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(View))
