@@ -10,8 +10,6 @@
  * What attn/attn.h says of tensors, contexts, option structs, errors and threads holds here too. docs/models.md has the models that are
  * loaded and what is refused. Words: B sequences, L tokens of the longest, n the width of the model.
  *
- * Pooling and prompts are not made by this version: attn_pretrained_embed answers ATTN_E_UNSUPPORTED, _prompt gives NULL.
- *
  * Nothing is guessed. A field of config.json that is missing, unknown or contradicts the tensors, a tensor that is missing, left over or
  * of another shape, a model_type that is not in the table: each is an error that names the file and the thing. Files are never trusted:
  * sizes are checked before anything is allocated.
@@ -43,8 +41,12 @@ typedef struct attn_pretrained_opts {
 
 /* *out = the model at path, NULL on failure. path is a folder with config.json and model.safetensors, or the shards that
    model.safetensors.index.json names. Weights are f32, f16, bf16 or f64, packed once for the ISA level of ctx and for contexts of that
-   level; embedding tables stay in the mapped file, which must not be shortened meanwhile. Modules beside the model (modules.json of
-   sentence-transformers) are read too. A folder without a tokenizer opens: it is missed where text is given.
+   level; embedding tables stay in the mapped file, which must not be shortened meanwhile. A folder without a tokenizer opens: it is missed
+   where text is given.
+   Of encoders the modules that sentence-transformers declares beside the model are read too: modules.json with one Transformer, which is
+   the folder itself, one Pooling and any Normalize, Dense and Dropout behind it; max_seq_length and do_lower_case of
+   sentence_bert_config.json; the prompts of config_sentence_transformers.json. Another module, or a field of theirs that is not known, is
+   refused by name. Without modules.json the rows are averaged, and nothing comes behind it, as sentence-transformers does.
    err, when not NULL, receives the sentence of a failure (at most err_size bytes with the 0).
    ATTN_E_IO: a file cannot be read. ATTN_E_FORMAT: a file says what cannot be, or lacks what must be. ATTN_E_UNSUPPORTED: it says what is
    not computed here; it is refused by name. ATTN_E_SHAPE, ATTN_E_DTYPE: a tensor that the configuration contradicts. ATTN_E_ARG,
@@ -72,9 +74,12 @@ typedef struct attn_model_info {
     int64_t hidden;            /* columns of the MLP's middle */
     int64_t vocab;             /* ids are 0 .. vocab - 1 */
     int64_t max_positions;     /* tokens that a sequence may have; 0 = any number */
-    int64_t max_tokens;        /* to which a text is cut: what the folder declares, else max_positions */
+    int64_t max_tokens;        /* to which a text is cut: the smaller of max_seq_length, where it is declared, and max_positions; what the
+                                  tokenizer declares (attn_tokenizer_max_length) bounds it too; 0 = any number */
     int64_t embedding;         /* columns that attn_pretrained_embed gives for the declared pooling; 0 for other kinds than encoders */
     int64_t parameters;        /* numbers in all tensors that are used */
+    int32_t skips_prompt;      /* 1: a prompt before a text is attended to, but its tokens are not pooled; attn_vector_opts.skip tells
+                                  how many they are */
 } attn_model_info;
 
 /* NULL gives all-zero. */
@@ -158,7 +163,7 @@ ATTN_API attn_status attn_pretrained_encode(attn_ctx *ctx, const attn_pretrained
 
 /* How the rows of a sequence become one vector. The values never change. */
 typedef enum attn_pooling {
-    ATTN_POOL_DECLARED = 0,      /* what the folder declares, several joined; without modules.json the mean, as sentence-transformers */
+    ATTN_POOL_DECLARED = 0,      /* what the folder declares, several side by side; without modules.json the mean */
     ATTN_POOL_CLS = 1,           /* the first token's row */
     ATTN_POOL_MEAN = 2,
     ATTN_POOL_MAX = 3,           /* column by column */
@@ -172,29 +177,32 @@ ATTN_API const char *attn_pooling_name(attn_pooling p);
 
 enum {
     ATTN_VECTOR_NORMALIZE = 1u << 0, /* to length 1 at the end, though the folder does not */
-    ATTN_VECTOR_RAW = 1u << 1        /* none of the declared modules behind the pooling (Normalize, Dense) */
+    ATTN_VECTOR_RAW = 1u << 1        /* none of the declared modules behind the pooling (Dense, Normalize) */
 };
 
 /* All-zero is the default. */
 typedef struct attn_vector_opts {
-    uint32_t struct_size;       /* sizeof(attn_vector_opts) of the caller; 0 = this version's */
+    uint32_t struct_size; /* sizeof(attn_vector_opts) of the caller; 0 = this version's */
     uint32_t flags;
-    attn_pooling pooling;       /* in place of the declared one; declared modules behind it stay, and must fit */
-    int64_t skip;               /* tokens at the start of each sequence that are attended to but not pooled (include_prompt: false) */
-    const char *prompt;         /* of texts: NULL = the declared default, or text that is put before each; "" = none */
+    attn_pooling pooling; /* in place of the declared one; declared modules behind it stay, and must fit */
+    int64_t skip;         /* tokens at the start of each sequence that are attended to but not pooled: those of a prompt where the folder
+                             says include_prompt: false. The others keep their weights in ATTN_POOL_WEIGHTED_MEAN */
 } attn_vector_opts;
 
-/* out [B,n'] = one vector for each sequence; ids [B,L] or [L] (out [n']), encode as for attn_pretrained_encode, each may be NULL. n' is
-   attn_pretrained_info().embedding for ATTN_POOL_DECLARED; else n, or what the last declared Dense gives. An empty sequence gives 0
-   before the modules. Sums are made in f64. Errors as attn_pretrained_encode; ATTN_E_UNSUPPORTED: the model is no encoder. */
+/* out [B,n'], any float dtype = one vector for each sequence; ids [B,L] or [L] (out [n']), encode as for attn_pretrained_encode; encode
+   and opts may be NULL. n' is attn_pretrained_columns(model, opts). Where no token is left to pool the pooled row is 0. Sums are made in
+   f64 and rounded to the compute dtype, in which the modules run; Normalize divides by max(length, 1e-12).
+   Errors as attn_pretrained_encode; ATTN_E_ARG: unknown flags or pooling, a negative skip. ATTN_E_SHAPE: a pooling of another width than
+   the declared Dense behind it takes. ATTN_E_UNSUPPORTED: the model is no encoder. */
 ATTN_API attn_status attn_pretrained_embed(attn_ctx *ctx, const attn_pretrained *model, attn_tensor *out, const attn_tensor *ids,
                                            const attn_encode_opts *encode, const attn_vector_opts *opts);
 
-/* The columns that attn_pretrained_embed gives with opts; 0 for options that it refuses. */
+/* The columns that attn_pretrained_embed gives with opts: attn_pretrained_info().embedding for NULL; 0 for options that it refuses. */
 ATTN_API int64_t attn_pretrained_columns(const attn_pretrained *model, const attn_vector_opts *opts);
 
-/* The text that the folder declares under a prompt's name (config_sentence_transformers.json), NULL when there is none. name NULL: the
-   declared default. attn_pretrained_prompt_name: the names, i = 0, 1, ... until NULL. They live as long as the model. */
+/* The text that the folder declares under a prompt's name (config_sentence_transformers.json), NULL when there is none; "" is one. name
+   NULL: the declared default. It is put before each text that is embedded, by who has the text.
+   attn_pretrained_prompt_name: the names, i = 0, 1, ... until NULL. They live as long as the model. */
 ATTN_API const char *attn_pretrained_prompt(const attn_pretrained *model, const char *name);
 ATTN_API const char *attn_pretrained_prompt_name(const attn_pretrained *model, size_t i);
 

@@ -38,7 +38,8 @@ static attn_status read_all(const char *path, char **text, size_t *size, const s
     return got == *size ? ATTN_OK : attn_load_fail(r, ATTN_E_IO, "cannot be read to its end");
 }
 
-attn_status attn_config_open(struct config *c, const char *dir, const char *name, const struct load_report *r)
+/* Reads DIR/NAME, which must hold an object, or an array. */
+static attn_status open_json(struct config *c, const char *dir, const char *name, json_type type, const struct load_report *r)
 {
     char *text = NULL;
     size_t size = 0;
@@ -53,11 +54,21 @@ attn_status attn_config_open(struct config *c, const char *dir, const char *name
         c->root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &e);
         if (!c->root)
             c->status = attn_load_fail(&c->report, ATTN_E_FORMAT, "line %d: %s", e.line, e.text);
-        else if (!json_is_object(c->root))
-            c->status = attn_load_fail(&c->report, ATTN_E_FORMAT, "is no JSON object");
+        else if (json_typeof(c->root) != type)
+            c->status = attn_load_fail(&c->report, ATTN_E_FORMAT, "is no JSON %s", type == JSON_OBJECT ? "object" : "array");
     }
     free(text);
     return c->status;
+}
+
+attn_status attn_config_open(struct config *c, const char *dir, const char *name, const struct load_report *r)
+{
+    return open_json(c, dir, name, JSON_OBJECT, r);
+}
+
+attn_status attn_config_open_list(struct config *c, const char *dir, const char *name, const struct load_report *r)
+{
+    return open_json(c, dir, name, JSON_ARRAY, r);
 }
 
 void attn_config_close(struct config *c)
@@ -111,10 +122,10 @@ static const char *shown(char text[VALUE_TEXT], const json_t *value)
     return text;
 }
 
-attn_status attn_config_enter(struct config *inner, struct config *outer, const char *field)
+/* inner = the value, which `field` names, of outer. */
+static attn_status enter(struct config *inner, struct config *outer, json_t *value, const char *field)
 {
     char text[VALUE_TEXT];
-    json_t *value = need(outer, field, "an object");
     *inner = (struct config){.status = outer->status};
     if (!value)
         return outer->status;
@@ -125,6 +136,18 @@ attn_status attn_config_enter(struct config *inner, struct config *outer, const 
     inner->status = outer->status;
     inner->root = json_incref(value);
     return inner->status;
+}
+
+attn_status attn_config_enter(struct config *inner, struct config *outer, const char *field)
+{
+    return enter(inner, outer, need(outer, field, "an object"), field);
+}
+
+attn_status attn_config_item(struct config *inner, struct config *list, size_t i)
+{
+    char name[32];
+    snprintf(name, sizeof name, "element %zu", i);
+    return enter(inner, list, json_array_get(list->root, i), name);
 }
 
 int attn_config_has(const struct config *c, const char *field)

@@ -22,6 +22,9 @@ struct config {
 attn_status attn_config_open(struct config *c, const char *dir, const char *name, const struct load_report *r);
 /* The same of an object inside another file: "rope_scaling" of a config. Closed before its parent. A missing one is an error. */
 attn_status attn_config_enter(struct config *inner, struct config *outer, const char *field);
+/* The same of a file that must hold an array, whose element i, below json_array_size(root), must be an object. */
+attn_status attn_config_open_list(struct config *c, const char *dir, const char *name, const struct load_report *r);
+attn_status attn_config_item(struct config *inner, struct config *list, size_t i);
 void attn_config_close(struct config *c);
 
 int attn_config_has(const struct config *c, const char *field);

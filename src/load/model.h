@@ -51,6 +51,27 @@ struct seq2seq {
     int banned_count;
 };
 
+/* What makes one vector of a sequence's rows (modules.c reads it, pooling.c runs it). */
+enum dense_activation { DENSE_IDENTITY, DENSE_TANH, DENSE_SIGMOID, DENSE_RELU, DENSE_GELU, DENSE_SILU };
+struct module {
+    attn_linear_weights *dense; /* NULL: to length 1 */
+    int64_t in, out;            /* columns of a dense one */
+    enum dense_activation activation;
+};
+struct prompt {
+    char *name, *text;
+};
+enum { POOL_MODES = 6, POOL_MODULES = 16 };
+struct vectors {
+    attn_pooling mode[POOL_MODES]; /* side by side */
+    int modes;
+    struct module module[POOL_MODULES]; /* behind the pooling */
+    int modules;
+    struct prompt *prompt;
+    size_t prompts;
+    const char *default_prompt; /* NULL, or the text of one of them */
+};
+
 struct attn_pretrained {
     char *path;
     char *type; /* model_type */
@@ -62,6 +83,7 @@ struct attn_pretrained {
     int32_t stop[MODEL_STOPS]; /* ids that end a text */
     int stop_count;
     struct seq2seq seq2seq;
+    struct vectors vectors; /* of an encoder */
 };
 
 /* What a family's build function works with. */
@@ -100,4 +122,10 @@ attn_norm_opts attn_norm_opts_of(const struct norm *n);
 /* LayerNorm of n columns: NAME.weight and NAME.bias, or NAME.gamma and NAME.beta as TensorFlow called them. */
 struct norm attn_build_layer_norm(struct builder *b, int64_t n, double eps, const char *name);
 void attn_stack_free(struct stack *s);
+
+/* ---- modules.c: what sentence-transformers declares beside an encoder ---- */
+
+/* Fills model->vectors, and of model->info embedding, max_tokens and skips_prompt. */
+attn_status attn_modules_read(struct builder *b);
+void attn_modules_free(struct vectors *v);
 #endif

@@ -54,6 +54,9 @@ static attn_status open_model(attn_ctx *ctx, struct attn_pretrained *m, uint32_t
         status = m->family->build(&b);
         m->info.parameters = m->weights.parameters;
         m->info.compute = b.is_f64 ? ATTN_F64 : ATTN_F32;
+        m->info.max_tokens = m->info.max_tokens ? m->info.max_tokens : m->info.max_positions;
+        if (status == ATTN_OK && m->info.kind == ATTN_MODEL_ENCODER)
+            status = attn_modules_read(&b);
     }
     attn_config_close(&config);
     attn_weights_forget(&m->weights);
@@ -101,6 +104,7 @@ void attn_pretrained_destroy(attn_pretrained *m)
     attn_linear_destroy(m->head);
     attn_linear_destroy(m->seq2seq.product);
     free(m->seq2seq.positions);
+    attn_modules_free(&m->vectors);
     attn_weights_close(&m->weights);
     free(m->type);
     free(m->path);

@@ -1,30 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* attn_pretrained_encode: the tokens of all sequences one behind the other, so that no padding is computed; embeddings, layers, rows back
    to where their tokens stand. */
+#include "run_encoder.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "../core/ctx.h"
 #include "../core/tensor.h"
 #include "../ops/sdpa_plan.h"
-#include "model.h"
-#include "sequences.h"
-
-struct encode {
-    attn_ctx *ctx;
-    const struct attn_pretrained *model;
-    attn_encode_opts opts;
-    attn_watch watch;
-    struct sequences s;
-    int64_t total; /* tokens */
-    attn_dtype real;
-    size_t row_size;
-    int32_t *ids, *positions, *types, *starts; /* [total], [total], [total], [B+1] */
-    int32_t *back;                             /* [B,L]: the packed row of each place; of padding the row of zeros behind the last */
-    char *hidden, *other;                      /* [total+1,n], the last row 0 */
-    char *shown;                               /* NULL or [B,L,n] */
-    char *weights;                             /* NULL or [B,H,L,L] */
-};
 
 static attn_tensor vector(int32_t *data, int64_t n) { return attn_tensor_of(data, ATTN_I32, 1, &n); }
 
@@ -48,8 +32,22 @@ static attn_status check_types(const struct encode *e)
     return ATTN_OK;
 }
 
-static attn_status check_out(const struct encode *e, const attn_tensor *out)
+attn_tensor attn_with_item(const attn_tensor *t)
 {
+    attn_tensor whole = *t;
+    whole.ndim = t->ndim + 1;
+    for (int32_t axis = t->ndim; axis > 0; axis--) {
+        whole.shape[axis] = t->shape[axis - 1];
+        whole.stride[axis] = t->stride[axis - 1];
+    }
+    whole.shape[0] = 1;
+    whole.stride[0] = 0;
+    return whole;
+}
+
+static attn_status check_out(const struct encode *e)
+{
+    const attn_tensor *out = &e->out;
     char shape[ATTN_SHAPE_TEXT];
     const attn_status status = attn_check_tensor(e->ctx, out, "out");
     if (status != ATTN_OK)
@@ -76,15 +74,16 @@ static attn_status reserve(struct encode *e)
 {
     const size_t places = (size_t)(e->s.items * e->s.tokens), rows = (size_t)e->total + 1;
     e->ids = malloc((3 * rows + (size_t)e->s.items + 1 + places) * sizeof *e->ids);
-    e->hidden = calloc(2 * rows, e->row_size);
+    e->memory = calloc(2 * rows, e->row_size);
     const int sees = e->watch.seen != NULL;
     if (sees)
         e->shown = malloc(places * e->row_size + 1);
     if (sees && (e->watch.flags & ATTN_WATCH_SELF))
         e->weights = calloc(places * (size_t)e->model->info.heads + 1, (size_t)e->s.tokens * attn_dtype_size(e->real));
-    if (!e->ids || !e->hidden || (sees && !e->shown) || (sees && (e->watch.flags & ATTN_WATCH_SELF) && !e->weights))
+    if (!e->ids || !e->memory || (sees && !e->shown) || (sees && (e->watch.flags & ATTN_WATCH_SELF) && !e->weights))
         return attn_fail(e->ctx, ATTN_E_NOMEM, "out of memory for %lld tokens", (long long)e->total);
-    e->other = e->hidden + rows * e->row_size;
+    e->hidden = e->memory;
+    e->other = e->memory + rows * e->row_size;
     e->positions = e->ids + rows;
     e->types = e->positions + rows;
     e->starts = e->types + rows;
@@ -195,33 +194,33 @@ static attn_status run_layers(struct encode *e)
     return status;
 }
 
-static attn_status encode(struct encode *e, attn_tensor *out, const attn_tensor *ids, const attn_encode_opts *opts)
+attn_status attn_encode_rows(struct encode *e, const attn_tensor *ids, const attn_encode_opts *opts)
 {
     attn_status status = attn_copy_struct(e->ctx, &e->opts, sizeof e->opts, opts, "attn_encode_opts");
+    e->real = e->model->info.compute;
+    e->row_size = (size_t)e->model->info.width * attn_dtype_size(e->real);
     status = status ? status : attn_copy_struct(e->ctx, &e->watch, sizeof e->watch, e->opts.watch, "attn_watch");
     if (status == ATTN_OK && e->opts.flags)
         status = attn_fail(e->ctx, ATTN_E_ARG, "flags 0x%x of attn_encode_opts are not known", (unsigned)e->opts.flags);
     status = status ? status : attn_sequences_find(e->ctx, &e->s, ids, e->opts.lengths, e->opts.mask);
     status = status ? status : check_types(e);
     status = status ? status : check_lengths(e);
-    attn_tensor rows = *out;
-    if (ids->ndim == 1 && out->ndim == 2) {
-        rows.ndim = 3;
-        for (int axis = 2; axis > 0; axis--)
-            rows.shape[axis] = out->shape[axis - 1], rows.stride[axis] = out->stride[axis - 1];
-        rows.shape[0] = 1, rows.stride[0] = 0;
-    }
-    status = status ? status : check_out(e, &rows);
+    status = status || !e->check ? status : e->check(e);
     status = status ? status : reserve(e);
     if (status != ATTN_OK)
         return status;
-    char *memory = e->hidden;
     pack(e);
     status = embed(e);
-    status = status ? status : run_layers(e);
-    status = status ? status : unpack(e, &rows);
-    e->hidden = memory;
-    return status;
+    return status ? status : run_layers(e);
+}
+
+void attn_encode_free(struct encode *e)
+{
+    free(e->ids);
+    free(e->memory);
+    free(e->shown);
+    free(e->weights);
+    attn_sequences_free(&e->s);
 }
 
 attn_status attn_pretrained_encode(attn_ctx *ctx, const attn_pretrained *model, attn_tensor *out, const attn_tensor *ids,
@@ -234,13 +233,11 @@ attn_status attn_pretrained_encode(attn_ctx *ctx, const attn_pretrained *model, 
         return attn_fail(ctx, ATTN_E_ARG, "%s is NULL", !model ? "model" : !out ? "out" : "ids");
     if (model->info.kind == ATTN_MODEL_DECODER)
         return attn_fail(ctx, ATTN_E_UNSUPPORTED, "%s is a decoder; its states come from a session", model->info.type);
-    struct encode e = {.ctx = ctx, .model = model, .real = model->info.compute,
-                       .row_size = (size_t)model->info.width * attn_dtype_size(model->info.compute)};
-    const attn_status status = encode(&e, out, ids, opts);
-    free(e.ids);
-    free(e.hidden);
-    free(e.shown);
-    free(e.weights);
-    attn_sequences_free(&e.s);
+    struct encode e = {.ctx = ctx, .model = model, .out = *out, .check = check_out};
+    if (ids->ndim == 1 && out->ndim == 2)
+        e.out = attn_with_item(out);
+    attn_status status = attn_encode_rows(&e, ids, opts);
+    status = status ? status : unpack(&e, &e.out);
+    attn_encode_free(&e);
     return status;
 }

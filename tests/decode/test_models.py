@@ -26,6 +26,11 @@ GPT2 = {"model_type": "gpt2", "n_layer": LAYERS, "n_embd": WIDTH, "n_head": HEAD
 def write_folder(folder, config, tensors):
     folder = pathlib.Path(folder)
     (folder / "config.json").write_text(json.dumps(config))
+    write_tensors(folder, tensors)
+    return folder
+
+
+def write_tensors(folder, tensors):
     header, at = {}, 0
     for name, t in tensors.items():
         header[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [at, at + t.nbytes]}
@@ -33,7 +38,6 @@ def write_folder(folder, config, tensors):
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + b"".join(t.tobytes() for t in tensors.values()))
-    return folder
 
 
 def llama_tensors(bias):

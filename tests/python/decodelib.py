@@ -51,6 +51,16 @@ class Message(Structure):
     _fields_ = [("role", c_char_p), ("content", c_char_p)]
 
 
+class VectorOpts(Structure):
+    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32), ("pooling", c_int32), ("skip", c_int64)]
+
+
+class ModelInfo(Structure):
+    _fields_ = ([("type", c_char_p), ("kind", c_int32), ("compute", c_int32)] +
+                [(name, c_int64) for name in ("layers", "decoder_layers", "heads", "kv_heads", "head_dim", "width", "hidden", "vocab",
+                                              "max_positions", "max_tokens", "embedding", "parameters")] + [("skips_prompt", c_int32)])
+
+
 class PretrainedOpts(Structure):
     _fields_ = [("struct_size", c_uint32), ("flags", c_uint32)]
 
@@ -67,6 +77,11 @@ def _load():
         "attn_text_free": (None, [c_void_p]),
         "attn_pretrained_stop": (c_int32, [c_void_p, c_size_t]),
         "attn_pretrained_encode": (c_int32, [c_void_p, c_void_p, TensorPtr, TensorPtr, POINTER(EncodeOpts)]),
+        "attn_pretrained_embed": (c_int32, [c_void_p, c_void_p, TensorPtr, TensorPtr, POINTER(EncodeOpts), POINTER(VectorOpts)]),
+        "attn_pretrained_info": (ModelInfo, [c_void_p]),
+        "attn_pretrained_columns": (c_int64, [c_void_p, POINTER(VectorOpts)]),
+        "attn_pretrained_prompt": (c_char_p, [c_void_p, c_char_p]),
+        "attn_pretrained_prompt_name": (c_char_p, [c_void_p, c_size_t]),
         "attn_session_create": (c_int32, [c_void_p, POINTER(c_void_p), c_void_p, POINTER(SessionDesc)]),
         "attn_session_destroy": (None, [c_void_p]),
         "attn_session_feed": (c_int32, [c_void_p, c_void_p, TensorPtr, TensorPtr, POINTER(FeedOpts)]),
@@ -119,6 +134,29 @@ class Model:
             opts.watch = ctypes.pointer(watching(watch))
         self.ctx.check(C.attn_pretrained_encode(self.ctx.handle, self.handle, _pointer(out), _pointer(ids), byref(opts)))
         return out
+
+    def info(self):
+        return C.attn_pretrained_info(self.handle)
+
+    def columns(self, **vector):
+        return C.attn_pretrained_columns(self.handle, byref(VectorOpts(**vector)))
+
+    def embed(self, ids, lengths=None, mask=None, type_ids=None, dtype=None, columns=None, **vector):
+        """One vector for each sequence; vector: flags, pooling, skip."""
+        ids, vector = np.asarray(ids, np.int64), VectorOpts(**vector)
+        columns = columns or C.attn_pretrained_columns(self.handle, byref(vector))
+        out = np.full(ids.shape[:-1] + (columns,), np.nan, dtype or (np.float64 if self.f64 else np.float32))
+        opts = EncodeOpts(lengths=_pointer(lengths), mask=_pointer(mask), type_ids=_pointer(type_ids))
+        self.ctx.check(C.attn_pretrained_embed(self.ctx.handle, self.handle, _pointer(out), _pointer(ids), byref(opts), byref(vector)))
+        return out
+
+    def prompts(self):
+        names = iter(lambda i=iter(range(99)): C.attn_pretrained_prompt_name(self.handle, next(i)), None)
+        return {name.decode(): C.attn_pretrained_prompt(self.handle, name).decode() for name in names}
+
+    def default_prompt(self):
+        text = C.attn_pretrained_prompt(self.handle, None)
+        return text and text.decode()
 
     def stops(self):
         ids = []
