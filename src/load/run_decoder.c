@@ -7,6 +7,7 @@
 #include "../core/ctx.h"
 #include "../core/tensor.h"
 #include "../ops/sdpa_plan.h"
+#include "run.h"
 #include "sequences.h"
 #include "session.h"
 
@@ -119,36 +120,11 @@ static attn_tensor ids_of(const struct feed *f, int64_t b)
 
 /* ---- the parts ---- */
 
-/* Rows of a table that is stored in blocks, each decoded where it is needed: the table is never held in f32. */
-static attn_status embed_from_gguf(const struct feed *f, attn_tensor *x, const attn_tensor *ids)
-{
-    const struct attn_pretrained *m = f->s->model;
-    for (int64_t i = 0; i < ids->shape[0]; i++) {
-        const int64_t id = attn_whole_at(ids, i * ids->stride[0]);
-        if (id < 0 || id >= m->info.vocab)
-            return attn_fail(f->ctx, ATTN_E_ARG, "ids has %lld; the model has ids from 0 to %lld", (long long)id,
-                             (long long)m->info.vocab - 1);
-        float *row = (float *)x->data + i * f->width;
-        const attn_status status = f->real == ATTN_F32
-                                       ? attn_gguf_rows(m->weights.file, (size_t)m->decoder.in.gguf_table, id, 1, row, NULL, 0)
-                                       : ATTN_E_UNSUPPORTED;
-        if (status != ATTN_OK)
-            return attn_fail(f->ctx, status, "a .gguf is computed in f32 only");
-    }
-    return ATTN_OK;
-}
-
 static attn_status embed(const struct feed *f, int64_t b)
 {
-    const struct embeddings *in = &f->s->model->decoder.in;
     attn_tensor x = rows_of(f, f->hidden, b);
     const attn_tensor ids = ids_of(f, b);
-    if (!in->token.ndim)
-        return embed_from_gguf(f, &x, &ids);
-    const attn_embed_opts opts = {.flags = in->has_scale ? ATTN_EMBED_SCALE : 0, .scale = in->scale, .token = &in->token,
-                                  .position = in->position.ndim ? &in->position : NULL,
-                                  .offset = in->position.ndim ? in->first_position + f->run[b].before : 0};
-    return attn_embed(f->ctx, &x, &ids, &opts);
+    return attn_run_embed(f->ctx, f->s->model, &f->s->model->decoder.in, &x, &ids, &(attn_embed_opts){.offset = f->run[b].before});
 }
 
 static attn_tensor weights_of(const struct feed *f, int64_t b)
@@ -180,9 +156,7 @@ static attn_status show(const struct feed *f, int64_t layer)
     const attn_tensor weights = attn_tensor_of(f->weights, f->real, 4, (const int64_t[]){f->items, heads, f->tokens, f->keys});
     const attn_layer_view view = {.struct_size = sizeof view, .part = ATTN_PART_DECODER, .layer = layer, .hidden = &hidden,
                                   .self_weights = f->weights && layer >= 0 ? &weights : NULL};
-    if (!f->watch.seen || !f->watch.seen(f->watch.user, &view))
-        return ATTN_OK;
-    return attn_fail(f->ctx, ATTN_E_CANCELLED, "cancelled by who watches");
+    return attn_run_show(f->ctx, &f->watch, &view);
 }
 
 /* The last norm and the product with the vocabulary, of the rows that are asked for, all in one. */

@@ -9,6 +9,7 @@
 #include "../core/ctx.h"
 #include "../core/tensor.h"
 #include "../ops/sdpa_plan.h"
+#include "run.h"
 
 static attn_tensor vector(int32_t *data, int64_t n) { return attn_tensor_of(data, ATTN_I32, 1, &n); }
 
@@ -122,12 +123,9 @@ static attn_status embed(struct encode *e)
 {
     const struct embeddings *in = &e->model->encoder.in;
     const attn_tensor ids = vector(e->ids, e->total), positions = vector(e->positions, e->total), types = vector(e->types, e->total);
-    const attn_embed_opts opts = {.flags = in->has_scale ? ATTN_EMBED_SCALE : 0, .scale = in->scale, .token = &in->token,
-                                  .position = in->position.ndim ? &in->position : NULL,
-                                  .position_ids = in->position.ndim ? &positions : NULL, .type = in->type.ndim ? &in->type : NULL,
-                                  .type_ids = in->type.ndim ? &types : NULL};
     attn_tensor x = rows_of(e, in->norm.is_there ? e->other : e->hidden, 0, e->total), y = rows_of(e, e->hidden, 0, e->total);
-    const attn_status status = attn_embed(e->ctx, &x, &ids, &opts);
+    const attn_status status = attn_run_embed(e->ctx, e->model, in, &x, &ids,
+                                              &(attn_embed_opts){.position_ids = &positions, .type_ids = &types});
     const attn_norm_opts norm = attn_norm_opts_of(&in->norm);
     return status || !in->norm.is_there ? status : attn_layer_norm(e->ctx, &y, &x, &norm);
 }
@@ -151,9 +149,7 @@ static attn_status show(const struct encode *e, int64_t layer)
     const attn_status status = unpack(e, &hidden);
     const attn_layer_view view = {.struct_size = sizeof view, .part = ATTN_PART_ENCODER, .layer = layer, .hidden = &hidden,
                                   .self_weights = e->weights && layer >= 0 ? &weights : NULL};
-    if (status != ATTN_OK || !e->watch.seen(e->watch.user, &view))
-        return status;
-    return attn_fail(e->ctx, ATTN_E_CANCELLED, "cancelled by who watches");
+    return status ? status : attn_run_show(e->ctx, &e->watch, &view);
 }
 
 /* Layer i for all sequences at once. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One sequence through an encoder, a decoder and the product with the vocabulary. */
+/* One sequence through an encoder (run_encoder.c), a decoder and the product with the vocabulary. */
 #include "seq2seq.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "../core/ctx.h"
+#include "run.h"
 
 attn_status attn_seq2seq_check(attn_ctx *ctx, const attn_pretrained *model, const int32_t *ids, size_t count, const char *what)
 {
@@ -21,22 +22,11 @@ attn_status attn_seq2seq_check(attn_ctx *ctx, const attn_pretrained *model, cons
     return ATTN_OK;
 }
 
-/* The rows that a stack starts with: [1,L,n]. */
-static attn_status embed(attn_ctx *ctx, const struct embeddings *in, attn_tensor *x, const int32_t *ids, int64_t first)
-{
-    const int64_t shape[] = {1, x->shape[1]};
-    const attn_tensor id = attn_tensor_of((void *)(uintptr_t)ids, ATTN_I32, 2, shape);
-    const attn_embed_opts opts = {.flags = ATTN_EMBED_SCALE, .scale = in->scale, .token = &in->token, .position = &in->position,
-                                  .offset = first};
-    return attn_embed(ctx, x, &id, &opts);
-}
-
 /* ----------------------------------------------------------------- layers ---- */
 
-/* A layer's call, and the arrays that a watcher sees. */
+/* The arrays of a layer that a watcher sees. */
 struct step {
     const attn_watch *watch;
-    attn_part part;
     const attn_model_info *info;
     int64_t rows, keys, memory;
     void *weights; /* of self and cross attention, one after the other */
@@ -48,36 +38,33 @@ static attn_tensor cells(const struct step *s, int64_t keys, int64_t from)
     return attn_tensor_of((char *)s->weights + from * (int64_t)attn_dtype_size(s->info->compute), s->info->compute, 4, shape);
 }
 
-static attn_status tell(attn_ctx *ctx, const struct step *s, int64_t layer, const attn_tensor *x, const attn_tensor *self,
+static attn_status show(attn_ctx *ctx, const struct step *s, int64_t layer, const attn_tensor *x, const attn_tensor *self,
                         const attn_tensor *cross)
 {
-    const attn_layer_view view = {.struct_size = sizeof view, .part = s->part, .layer = layer, .hidden = x, .self_weights = self,
+    const attn_layer_view view = {.struct_size = sizeof view, .part = ATTN_PART_DECODER, .layer = layer, .hidden = x, .self_weights = self,
                                   .cross_weights = cross};
-    if (!s->watch || !s->watch->seen || !s->watch->seen(s->watch->user, &view))
-        return ATTN_OK;
-    return attn_fail(ctx, ATTN_E_CANCELLED, "cancelled by the watcher after layer %lld", (long long)layer);
+    return attn_run_show(ctx, s->watch, &view);
 }
 
 /* Layer i: x becomes y. */
 static attn_status run_layer(attn_ctx *ctx, const struct stack *stack, int64_t i, const struct step *s, attn_tensor *x, attn_tensor *y,
                              attn_layer_opts opts)
 {
-    const uint32_t wanted = s->watch ? s->watch->flags : 0;
-    const int has_cross = s->part == ATTN_PART_DECODER;
+    const uint32_t wanted = s->watch && s->watch->seen ? s->watch->flags : 0;
     attn_tensor self = cells(s, s->keys, 0), cross = cells(s, s->memory, s->info->heads * s->rows * s->keys);
-    const int sees_self = (wanted & ATTN_WATCH_SELF) != 0, sees_cross = has_cross && (wanted & ATTN_WATCH_CROSS);
+    const int sees_self = (wanted & ATTN_WATCH_SELF) != 0, sees_cross = (wanted & ATTN_WATCH_CROSS) != 0;
     const attn_sdpa_opts self_opts = {.weights = sees_self ? &self : NULL}, cross_opts = {.weights = sees_cross ? &cross : NULL};
     opts.self = &self_opts;
-    opts.cross = has_cross ? &cross_opts : NULL;
-    attn_status status = attn_layer_run(ctx, y, stack->layer[i], x, &opts);
-    return status ? status : tell(ctx, s, i, y, sees_self ? &self : NULL, sees_cross ? &cross : NULL);
+    opts.cross = &cross_opts;
+    const attn_status status = attn_layer_run(ctx, y, stack->layer[i], x, &opts);
+    return status ? status : show(ctx, s, i, y, sees_self ? &self : NULL, sees_cross ? &cross : NULL);
 }
 
 /* Room for two arrays of rows, and the weights of a watched layer. */
 static attn_status take_memory(attn_ctx *ctx, struct step *s, attn_tensor rows[2], void **memory)
 {
     const int64_t n = s->info->width, shape[] = {1, s->rows, n}, size = (int64_t)attn_dtype_size(s->info->compute);
-    const int64_t watched = s->watch ? s->info->heads * s->rows * (s->keys + s->memory) : 0;
+    const int64_t watched = s->watch && s->watch->seen ? s->info->heads * s->rows * (s->keys + s->memory) : 0;
     char *all = malloc((size_t)((2 * s->rows * n + watched + 1) * size));
     if (!all)
         return attn_fail(ctx, ATTN_E_NOMEM, "out of memory for %lld rows", (long long)s->rows);
@@ -91,18 +78,9 @@ static attn_status take_memory(attn_ctx *ctx, struct step *s, attn_tensor rows[2
 attn_status attn_seq2seq_encode(attn_ctx *ctx, const attn_pretrained *model, attn_tensor *states, const int32_t *source,
                                 const attn_watch *watch)
 {
-    const struct stack *stack = &model->encoder;
-    struct step s = {.watch = watch, .part = ATTN_PART_ENCODER, .info = &model->info, .rows = states->shape[1], .keys = states->shape[1]};
-    attn_tensor rows[2];
-    void *memory = NULL;
-    attn_status status = take_memory(ctx, &s, rows, &memory);
-    status = status ? status : embed(ctx, &stack->in, &rows[0], source, 0);
-    status = status ? status : tell(ctx, &s, -1, &rows[0], NULL, NULL);
-    for (int64_t i = 0; status == ATTN_OK && i < stack->layers; i++)
-        status = run_layer(ctx, stack, i, &s, &rows[i % 2], i + 1 < stack->layers ? &rows[(i + 1) % 2] : states,
-                           (attn_layer_opts){.offset = 0});
-    free(memory);
-    return status;
+    const int64_t shape[] = {1, states->shape[1]};
+    const attn_tensor ids = attn_tensor_of((void *)(uintptr_t)source, ATTN_I32, 2, shape);
+    return attn_pretrained_encode(ctx, model, states, &ids, &(attn_encode_opts){.watch = watch});
 }
 
 static attn_status product(attn_ctx *ctx, const attn_pretrained *model, attn_tensor *logits, const attn_tensor *x)
@@ -115,13 +93,14 @@ static attn_status product(attn_ctx *ctx, const attn_pretrained *model, attn_ten
 attn_status attn_seq2seq_decode(attn_ctx *ctx, const attn_pretrained *model, attn_tensor *logits, const struct decode *d)
 {
     const struct stack *stack = &model->decoder;
-    struct step s = {.watch = d->watch, .part = ATTN_PART_DECODER, .info = &model->info, .rows = d->count - d->first, .keys = d->count,
+    struct step s = {.watch = d->watch, .info = &model->info, .rows = d->count - d->first, .keys = d->count,
                      .memory = d->memory ? d->memory->shape[1] : 0};
+    const attn_tensor ids = attn_tensor_of((void *)(uintptr_t)(d->target + d->first), ATTN_I32, 2, (const int64_t[]){1, s.rows});
     attn_tensor rows[2];
     void *memory = NULL;
     attn_status status = take_memory(ctx, &s, rows, &memory);
-    status = status ? status : embed(ctx, &stack->in, &rows[0], d->target + d->first, d->first);
-    status = status ? status : tell(ctx, &s, -1, &rows[0], NULL, NULL);
+    status = status ? status : attn_run_embed(ctx, model, &stack->in, &rows[0], &ids, &(attn_embed_opts){.offset = d->first});
+    status = status ? status : show(ctx, &s, -1, &rows[0], NULL, NULL);
     for (int64_t i = 0; status == ATTN_OK && i < stack->layers; i++) {
         const attn_layer_opts opts = {.kv = d->kv ? d->kv[i] : NULL, .memory = d->kv ? NULL : d->memory,
                                       .memory_kv = d->kv ? d->memory_kv[i] : NULL};
@@ -141,7 +120,9 @@ attn_status attn_pretrained_teach(attn_ctx *ctx, const attn_pretrained *model, a
     attn_begin(ctx);
     if (!model || !source || !target)
         return attn_fail(ctx, ATTN_E_ARG, "%s is NULL", !model ? "model" : !source ? "source" : "target");
-    attn_status status = attn_seq2seq_check(ctx, model, source, source_count, "source");
+    attn_watch own;
+    attn_status status = attn_copy_struct(ctx, &own, sizeof own, watch, "attn_watch");
+    status = status ? status : attn_seq2seq_check(ctx, model, source, source_count, "source");
     status = status ? status : attn_seq2seq_check(ctx, model, target, target_count, "target");
     if (status != ATTN_OK)
         return status;
@@ -150,8 +131,8 @@ attn_status attn_pretrained_teach(attn_ctx *ctx, const attn_pretrained *model, a
     if (!data)
         return attn_fail(ctx, ATTN_E_NOMEM, "out of memory for %zu rows", source_count);
     attn_tensor states = attn_tensor_of(data, model->info.compute, 3, shape);
-    const struct decode d = {.target = target, .count = (int64_t)target_count, .memory = &states, .watch = watch};
-    status = attn_seq2seq_encode(ctx, model, &states, source, watch);
+    const struct decode d = {.target = target, .count = (int64_t)target_count, .memory = &states, .watch = &own};
+    status = attn_seq2seq_encode(ctx, model, &states, source, &own);
     status = status ? status : attn_seq2seq_decode(ctx, model, logits, &d);
     free(data);
     return status;

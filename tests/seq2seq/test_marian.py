@@ -8,9 +8,12 @@ import tempfile
 import unittest
 
 import numpy as np
-import seq2seq
 import torch
 import transformers
+
+import seq2seq
+from attnlib import AttnError, Context
+from decodelib import LoadError
 
 LARGE = os.environ.get("MARIAN_SIZE") == "base"
 SIZES = {"d_model": 512, "encoder_layers": 6, "decoder_layers": 6, "encoder_attention_heads": 8, "decoder_attention_heads": 8,
@@ -49,7 +52,7 @@ class Marian(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.place = tempfile.TemporaryDirectory(prefix="attn-marian-")
-        cls.theirs, cls.ours = make(cls.place.name), seq2seq.Model(cls.place.name)
+        cls.theirs, cls.ours = make(cls.place.name), seq2seq.Model(Context(), cls.place.name)
         rng = np.random.default_rng(5)
         cls.sources = [rng.integers(1, PAD, n).tolist() + [0] for n in (11, 1, 5, 29)]
         cls.targets = [[PAD] + rng.integers(1, PAD, n).tolist() for n in (9, 3, 17, 1)]
@@ -81,6 +84,20 @@ class Marian(unittest.TestCase):
                     self.assertLess(apart(seen[part, layer][2], weights.numpy()), BOUND, (part, layer))
                     sharpest.append(weights.max(-1).values.mean().item())
         self.assertGreater(np.mean(sharpest), 0.5)
+
+    def test_the_encoder_alone(self):
+        """attn_pretrained_encode: a batch padded on either side has the bits of each source alone, which are transformers' states."""
+        L = max(map(len, self.sources))
+        left = [i % 2 for i in range(len(self.sources))]
+        ids = np.array([[PAD] * (L - len(s)) * a + s + [PAD] * (L - len(s)) * (1 - a) for s, a in zip(self.sources, left)])
+        mask = np.array([np.roll(np.arange(L) < len(s), (L - len(s)) * a) for s, a in zip(self.sources, left)])
+        states = self.ours.encode(ids, SIZES["d_model"], mask=mask)
+        for i, source in enumerate(self.sources):
+            alone = self.ours.encode([source], SIZES["d_model"])[0]
+            np.testing.assert_array_equal(states[i][mask[i]], alone)
+            self.assertFalse(states[i][~mask[i]].any())
+            want = self.run_theirs(source, self.targets[i]).encoder_last_hidden_state[0].numpy()
+            self.assertLess(apart(alone, want), BOUND)
 
     def test_a_key_that_cross_attention_misses_is_seen(self):
         """The bound is no blank cheque: without the source's last token the logits are far away."""
@@ -116,11 +133,11 @@ class Marian(unittest.TestCase):
                                     ("encoder_layers", None, "encoder_layers"), ("d_model", SIZES["d_model"] + 8, "shared"),
                                     ("rotary", 3, "rotary"), ("decoder_layers", 1, "decoder.layers")):
             config.write_text(json.dumps({**json.loads(right), field: value}), encoding="utf-8")
-            with self.subTest(field), self.assertRaisesRegex(ValueError, words):
-                seq2seq.Model(self.place.name).close()
+            with self.subTest(field), self.assertRaisesRegex(LoadError, words):
+                seq2seq.Model(self.ours.ctx, self.place.name).close()
         config.write_text(right, encoding="utf-8")
         for ids in ([], [SIZES["vocab_size"]], [-1], [1] * (SIZES["max_position_embeddings"] + 1)):
-            with self.assertRaises(ValueError):
+            with self.assertRaises(AttnError):
                 self.ours.translate(ids)
 
 
