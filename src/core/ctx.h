@@ -30,6 +30,7 @@ struct attn_ctx {
     attn_buffer scratch;   /* of the kernels: one part for each thread */
     attn_buffer per_head;  /* of a plan: slopes and sinks */
     attn_buffer temporary; /* of attn_mha: Q, K, V and the heads */
+    struct attn_together *together; /* not NULL: attn_matrix_pack leaves its work there */
     char error[640];
 };
 

@@ -17,12 +17,12 @@ attn_status attn_build_layer(struct builder *b, struct stack *s, int64_t i, cons
 {
     char what[32];
     attn_layer_desc d = *desc;
-    if (b->weights->status != ATTN_OK)
+    if (attn_weights_decode(b->weights) != ATTN_OK)
         return b->weights->status;
     d.flags |= b->is_f64 ? ATTN_LAYER_F64 : 0;
     const attn_status status = attn_layer_prepare(b->ctx, &s->layer[i], &d);
     snprintf(what, sizeof what, "layer %lld", (long long)i);
-    attn_weights_forget(b->weights);
+    attn_weights_next(b->weights);
     return status ? attn_load_fail_ctx(&b->report, status, b->ctx, what) : ATTN_OK;
 }
 

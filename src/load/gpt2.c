@@ -84,6 +84,8 @@ static attn_status build(struct builder *b)
     char name[64];
     attn_status status = read_config(b, &f);
     status = status ? status : attn_build_stack(b, s, b->model->info.layers);
+    snprintf(name, sizeof name, "%swte.weight", f.prefix);
+    status = status ? status : attn_build_vocabulary(b, name, NULL);
     for (int64_t i = 0; status == ATTN_OK && i < s->layers; i++)
         status = build_layer(b, &f, i);
     if (status != ATTN_OK)
@@ -91,9 +93,7 @@ static attn_status build(struct builder *b)
     snprintf(name, sizeof name, "%sln_f", f.prefix);
     s->final = attn_build_layer_norm(b, b->model->info.width, f.eps, name);
     s->in.position = attn_weights_matrix(b->weights, b->model->info.max_positions, b->model->info.width, "%swpe.weight", f.prefix);
-    snprintf(name, sizeof name, "%swte.weight", f.prefix);
-    status = attn_build_vocabulary(b, name, NULL);
-    status = status ? status : attn_build_stops(b);
+    status = attn_build_stops(b);
     return status ? status : attn_weights_rest(b->weights, ignored);
 }
 

@@ -170,14 +170,15 @@ static attn_status build(struct builder *b)
     status = status ? status : attn_build_stack(b, s, b->model->info.layers);
     status = status ? status : read_layer_types(b, &f);
     status = status ? status : build_rope(b, &f);
+    /* First what is largest: its pages of the file are given back before the layers come. */
+    status = status ? status : attn_build_vocabulary(b, f.names->table, f.tied ? NULL : f.names->product);
     for (int64_t i = 0; status == ATTN_OK && i < s->layers; i++)
         status = build_layer(b, &f, i);
     if (status != ATTN_OK)
         return status;
     s->final = (struct norm){.is_there = 1, .flags = ATTN_NORM_RMS, .eps = f.eps};
     s->final.weight = attn_weights_vector(b->weights, b->model->info.width, "%s", f.names->final_norm);
-    status = attn_build_vocabulary(b, f.names->table, f.tied ? NULL : f.names->product);
-    status = status ? status : attn_build_stops(b);
+    status = attn_build_stops(b);
     return status ? status : attn_weights_rest(b->weights, f.tied ? tied : ignored);
 }
 

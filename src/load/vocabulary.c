@@ -7,7 +7,7 @@
 static attn_status prepare_head(struct builder *b, const attn_tensor *w)
 {
     const attn_linear_desc desc = {.flags = b->is_f64 ? ATTN_LINEAR_F64 : 0, .w = w};
-    if (b->weights->status != ATTN_OK)
+    if (attn_weights_decode(b->weights) != ATTN_OK)
         return b->weights->status;
     const attn_status status = attn_linear_prepare(b->ctx, &b->model->head, &desc);
     attn_weights_forget(b->weights);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../core/ctx.h"
 #include "../core/tensor.h"
 #include "../core/threads.h"
 
@@ -59,15 +60,9 @@ attn_status attn_weights_open_gguf(struct weights *w, attn_ctx *ctx, const char 
     return w->status = w->used ? ATTN_OK : attn_load_fail_nomem(&w->report);
 }
 
-static void free_copies(struct weights *w)
-{
-    while (w->copy_count > 0)
-        free(w->copies[--w->copy_count]);
-}
-
 void attn_weights_close(struct weights *w)
 {
-    free_copies(w);
+    attn_weights_forget(w);
     attn_file_close(w->file);
     free(w->used);
     w->file = NULL;
@@ -75,43 +70,80 @@ void attn_weights_close(struct weights *w)
     w->report.text = NULL;
 }
 
-/* ---- getting ---- */
+/* ---- blocks of a .gguf ---- */
 
-enum { DECODE_ROWS = 64 };
+enum { DECODE_NUMBERS = 1 << 16 }; /* of a part of the job, about */
 
-struct decoding {
-    const attn_file *file;
-    size_t tensor;
-    int64_t rows, columns;
-    float *to;
-};
-
-static void decode_some(void *user, int64_t item, int thread)
+static int64_t rows_of_part(const struct weight_copy *c)
 {
-    const struct decoding *d = user;
-    const int64_t first = item * DECODE_ROWS, left = d->rows - first;
+    return c->columns < DECODE_NUMBERS ? DECODE_NUMBERS / (c->columns + !c->columns) : 1;
+}
+static int64_t parts_of(const struct weight_copy *c) { return (c->rows + rows_of_part(c) - 1) / rows_of_part(c); }
+
+static void decode_part(void *user, int64_t part, int thread)
+{
+    const struct weights *w = user;
+    const struct weight_copy *c = &w->copies[w->decoded];
     (void)thread;
-    attn_gguf_rows(d->file, d->tensor, first, left < DECODE_ROWS ? left : DECODE_ROWS, d->to + first * d->columns, NULL, 0);
+    for (; part >= parts_of(c); c++)
+        part -= parts_of(c);
+    const int64_t first = part * rows_of_part(c), left = c->rows - first;
+    attn_gguf_rows(w->file, c->tensor, first, left < rows_of_part(c) ? left : rows_of_part(c), c->numbers + first * c->columns, NULL, 0);
 }
 
-/* Blocks as f32, on all threads. */
-static attn_status decode(struct weights *w, size_t i, attn_tensor *t)
+attn_status attn_weights_decode(struct weights *w)
+{
+    int64_t parts = 0;
+    for (int i = w->decoded; i < w->copy_count; i++)
+        parts += parts_of(&w->copies[i]);
+    if (w->status == ATTN_OK && parts > 0 && attn_parallel(w->ctx, (int)w->ctx->threads, parts, decode_part, w) != ATTN_OK)
+        w->status = attn_load_fail_ctx(&w->report, ATTN_E_CANCELLED, w->ctx, "decoding");
+    w->decoded = w->copy_count;
+    return w->status;
+}
+
+/* Room for tensor i as f32: that of an earlier layer's, which is as large, where there is one. */
+static attn_status make_copy(struct weights *w, size_t i, attn_tensor *t)
 {
     const attn_array_info info = attn_file_info(w->file, i);
-    struct decoding d = {.file = w->file, .tensor = i, .rows = 1, .columns = info.ndim > 0 ? info.shape[info.ndim - 1] : 1};
-    attn_status status = attn_gguf_rows(w->file, i, 0, 0, NULL, w->report.text, w->report.size);
-    for (int32_t axis = 0; axis + 1 < info.ndim; axis++)
-        d.rows *= info.shape[axis];
+    const attn_status status = attn_gguf_rows(w->file, i, 0, 0, NULL, w->report.text, w->report.size);
     if (status != ATTN_OK)
         return status;
-    d.to = w->copy_count < WEIGHT_COPIES ? malloc((size_t)(d.rows * d.columns) * sizeof *d.to + 1) : NULL;
-    if (!d.to)
+    if (w->copy_count == WEIGHT_COPIES)
         return attn_load_fail_nomem(&w->report);
-    w->copies[w->copy_count++] = d.to;
-    status = attn_parallel(w->ctx, w->ctx->threads, (d.rows + DECODE_ROWS - 1) / DECODE_ROWS, decode_some, &d);
-    *t = attn_tensor_of(d.to, ATTN_F32, info.ndim, info.shape);
-    return status;
+    struct weight_copy *c = &w->copies[w->copy_count];
+    c->tensor = i;
+    c->rows = info.shape[0];
+    c->columns = info.shape[1];
+    const int64_t n = c->rows * c->columns;
+    if (!c->numbers || c->capacity < n) {
+        attn_free(w->ctx, c->numbers);
+        c->numbers = attn_alloc(w->ctx, n * (int64_t)sizeof *c->numbers);
+        c->capacity = c->numbers ? n : 0;
+    }
+    if (!c->numbers)
+        return attn_load_fail_nomem(&w->report);
+    w->copy_count++;
+    *t = attn_tensor_of(c->numbers, ATTN_F32, info.ndim, info.shape);
+    return ATTN_OK;
 }
+
+void attn_weights_next(struct weights *w)
+{
+    w->copy_count = w->decoded = 0;
+    if (w->file)
+        attn_file_forget(w->file);
+}
+
+void attn_weights_forget(struct weights *w)
+{
+    attn_weights_next(w);
+    for (int i = 0; i < WEIGHT_COPIES && w->ctx; i++)
+        attn_free(w->ctx, w->copies[i].numbers);
+    memset(w->copies, 0, sizeof w->copies);
+}
+
+/* ---- getting ---- */
 
 static int64_t find(struct weights *w, const char *name)
 {
@@ -151,8 +183,9 @@ static attn_tensor get(struct weights *w, int32_t ndim, const int64_t *shape, co
     const int64_t i = find(w, name);
     if (i < 0)
         return t;
-    const int is_blocks = attn_file_format(w->file) == ATTN_FORMAT_GGUF && attn_file_info(w->file, (size_t)i).dtype == 0;
-    w->status = is_blocks ? decode(w, (size_t)i, &t) : attn_file_tensor(w->file, (size_t)i, &t, w->report.text, w->report.size);
+    const attn_array_info info = attn_file_info(w->file, (size_t)i);
+    const int is_blocks = attn_file_format(w->file) == ATTN_FORMAT_GGUF && info.dtype == 0 && ndim == 2 && info.ndim == 2;
+    w->status = is_blocks ? make_copy(w, (size_t)i, &t) : attn_file_tensor(w->file, (size_t)i, &t, w->report.text, w->report.size);
     if (w->status != ATTN_OK)
         return t;
     const attn_tensor like = attn_tensor_of(NULL, t.dtype, ndim, shape);
@@ -205,13 +238,6 @@ int attn_weights_has(const struct weights *w, const char *format, ...)
     vsnprintf(name, sizeof name, format, args);
     va_end(args);
     return w->file && attn_file_find(w->file, name) >= 0;
-}
-
-void attn_weights_forget(struct weights *w)
-{
-    free_copies(w);
-    if (w->file)
-        attn_file_forget(w->file);
 }
 
 /* ---- the rest ---- */

@@ -17,15 +17,19 @@ struct weights {
     unsigned char *used;       /* [tensors of the file] */
     int64_t parameters;        /* numbers in the tensors that were used */
     attn_ctx *ctx;             /* whose threads decode blocks of a .gguf */
-    void *copies[WEIGHT_COPIES]; /* tensors of a .gguf as f32, until attn_weights_forget */
-    int copy_count;
+    struct weight_copy {
+        size_t tensor;
+        int64_t rows, columns, capacity; /* capacity: numbers that there is room for */
+        float *numbers;
+    } copies[WEIGHT_COPIES]; /* tensors of a .gguf as f32 */
+    int copy_count, decoded; /* those that are in use, and those of them that have been decoded */
 };
 
 /* DIR/model.safetensors, else the shards of DIR/model.safetensors.index.json; NAME instead of "model" where it is given. Weights that were
    saved as a pickle are refused with the remedy. */
 attn_status attn_weights_open(struct weights *w, const char *dir, const char *name, const struct load_report *r);
-/* The tensors of a .gguf. Those that are stored in blocks are decoded to f32 into memory that attn_weights_forget frees: their views are
-   for packing, not for keeping. */
+/* The tensors of a .gguf. Matrices that are stored in blocks become f32 in memory that attn_weights_next gives to others, so their views
+   are for packing, not for keeping; and their numbers are there after attn_weights_decode only. */
 attn_status attn_weights_open_gguf(struct weights *w, attn_ctx *ctx, const char *path, const struct load_report *r);
 void attn_weights_close(struct weights *w);
 
@@ -41,7 +45,11 @@ __attribute__((format(printf, 4, 5))) attn_tensor attn_weights_matrix(struct wei
 /* The index in the file of the matrix (rows, columns), of which rows will be read one by one (attn_gguf_rows); -1 after a failure. */
 __attribute__((format(printf, 4, 5))) int64_t attn_weights_rows(struct weights *w, int64_t rows, int64_t columns, const char *format, ...);
 
-/* Gives back the memory of what has been read so far; views stay valid and are read again where they are used. */
+/* Decodes the matrices of a .gguf that were got since attn_weights_next, on all threads at once. Returns weights.status. */
+attn_status attn_weights_decode(struct weights *w);
+/* What was read has been packed: the pages of the file are given back, its views stay valid and are read again where they are used. */
+void attn_weights_next(struct weights *w);
+/* The same, and the memory of the decoded. */
 void attn_weights_forget(struct weights *w);
 
 /* Every tensor must have been used, or match a pattern of `ignored` (ends with NULL; '*' at either end stands for anything); else the

@@ -23,6 +23,7 @@ struct attn_layer {
     attn_mha_weights *mha[2]; /* of SELF and CROSS; NULL: absent */
     int has_mlp;
     attn_matrix up, gate, down; /* gate.packed NULL: no gate */
+    void *block;                /* where every matrix is packed, those of mha too */
     attn_activation activation;
     const attn_rope *rope;
     void (*free)(void *user, void *p);

@@ -100,7 +100,7 @@ static attn_status make_mlp(attn_ctx *ctx, attn_layer *l, const attn_mlp_desc *d
         return attn_fail(ctx, ATTN_E_SHAPE, "w_up is %lld x %lld and w_down %lld x %lld; (n, hidden) and (hidden, n) are needed, n = %lld",
                          (long long)l->up.terms, (long long)l->up.columns, (long long)l->down.terms, (long long)l->down.columns,
                          (long long)l->n);
-    if (l->gate.packed && (l->gate.terms != l->n || l->gate.columns != l->up.columns))
+    if (d->w_gate && (l->gate.terms != l->n || l->gate.columns != l->up.columns))
         return attn_fail(ctx, ATTN_E_SHAPE, "w_gate is %lld x %lld but w_up %lld x %lld; they must be equal", (long long)l->gate.terms,
                          (long long)l->gate.columns, (long long)l->up.terms, (long long)l->up.columns);
     return ATTN_OK;
@@ -170,7 +170,11 @@ attn_status attn_layer_prepare(attn_ctx *ctx, attn_layer **out, const attn_layer
         return attn_fail(ctx, ATTN_E_NOMEM, "out of memory: %zu bytes were refused", sizeof *l);
     *l = (attn_layer){.isa = ctx->isa, .flags = d.flags, .free = ctx->free, .user = ctx->user};
     l->is_f64 = (d.flags & ATTN_LAYER_F64) || any_f64(d.self, &mlp) || any_f64(d.cross, &mlp);
+    attn_together all = {.count = 0};
+    ctx->together = &all;
     status = fill(ctx, l, &d, &mlp);
+    ctx->together = NULL;
+    status = status ? status : attn_matrix_pack_together(ctx, &all, &l->block);
     if (status == ATTN_OK)
         *out = l;
     else
@@ -193,5 +197,7 @@ void attn_layer_destroy(attn_layer *l)
     attn_matrix_free(&l->up, l->free, l->user);
     attn_matrix_free(&l->gate, l->free, l->user);
     attn_matrix_free(&l->down, l->free, l->user);
+    if (l->block)
+        l->free(l->user, l->block);
     l->free(l->user, l);
 }

@@ -44,14 +44,12 @@ attn_status attn_check_bias(attn_ctx *ctx, const attn_weight_source *s, int64_t 
                             (long long)whole);
 }
 
-/* Columns are packed on all threads, as many at a time as a part of a job may begin with. */
-typedef struct packing {
-    const attn_kernels *kernels;
-    const attn_weight_source *source;
-    attn_matrix *m;
-    int64_t slab; /* bytes of the copy of some columns that each thread has; 0: packed from where they are */
+/* A job of attn_parallel: columns of each matrix in turn, as many at a time as a part of a job may begin with. */
+typedef struct pack_job {
+    const attn_packing *list;
+    int64_t slab; /* the largest of the list */
     char *slabs;
-} packing;
+} pack_job;
 
 /* Element (0, column) of W, and the elements between its terms and between the columns of its head. */
 static int64_t weight_at(const attn_weight_source *s, int64_t column, int64_t *term_stride, int64_t *column_stride)
@@ -65,20 +63,25 @@ static int64_t weight_at(const attn_weight_source *s, int64_t column, int64_t *t
 }
 
 /* The columns [column, column + n) as they will be packed, side by side. */
-static void copy_columns(const packing *p, char *to, int64_t column, int64_t n)
+static void copy_columns(const attn_packing *p, char *to, int64_t column, int64_t n)
 {
-    const attn_tensor *w = p->source->w;
+    const attn_tensor *w = p->source.w;
     for (int64_t c = 0; c < n; c++) {
         int64_t term_stride, column_stride;
-        const int64_t at = weight_at(p->source, column + c, &term_stride, &column_stride);
+        const int64_t at = weight_at(&p->source, column + c, &term_stride, &column_stride);
         for (int64_t t = 0; t < p->m->terms; t++)
             attn_store_float(to, p->m->dtype, t * n + c, attn_load_float(w->data, w->dtype, at + t * term_stride));
     }
 }
 
-static void pack_columns(void *user, int64_t part, int thread)
+static int64_t parts_of(const attn_matrix *m) { return (m->columns + ATTN_LINEAR_COLUMNS - 1) / ATTN_LINEAR_COLUMNS; }
+
+static void pack_part(void *user, int64_t part, int thread)
 {
-    const packing *p = user;
+    const pack_job *job = user;
+    const attn_packing *p = job->list;
+    for (; part >= parts_of(p->m); p++)
+        part -= parts_of(p->m);
     const attn_matrix *m = p->m;
     const int64_t column = part * ATTN_LINEAR_COLUMNS, left = m->columns - column;
     const int64_t n = left < ATTN_LINEAR_COLUMNS ? left : ATTN_LINEAR_COLUMNS;
@@ -86,12 +89,27 @@ static void pack_columns(void *user, int64_t part, int thread)
     int64_t term_stride = n, column_stride = 1;
     char *from;
     if (p->slab) {
-        from = p->slabs + thread * p->slab;
+        from = job->slabs + thread * job->slab;
         copy_columns(p, from, column, n);
     } else {
-        from = (char *)p->source->w->data + weight_at(p->source, column, &term_stride, &column_stride) * size;
+        from = (char *)p->source.w->data + weight_at(&p->source, column, &term_stride, &column_stride) * size;
     }
     p->kernels->linear_pack((char *)m->packed + column * m->terms * size, from, m->dtype, term_stride, column_stride, m->terms, n);
+}
+
+static attn_status pack_list(attn_ctx *ctx, const attn_packing *list, int count)
+{
+    pack_job job = {.list = list};
+    int64_t parts = 0, weights = 0;
+    for (int i = 0; i < count; i++) {
+        parts += parts_of(list[i].m);
+        weights += list[i].m->terms * list[i].m->columns;
+        job.slab = list[i].slab > job.slab ? list[i].slab : job.slab;
+    }
+    const int threads = weights < SMALL_WORK ? 1 : (int)ctx->threads;
+    attn_status status = attn_reserve(ctx, &ctx->scratch, job.slab * threads);
+    job.slabs = ctx->scratch.data;
+    return status ? status : attn_parallel(ctx, threads, parts, pack_part, &job);
 }
 
 static double bias_at(const attn_weight_source *s, int64_t column)
@@ -103,32 +121,58 @@ static double bias_at(const attn_weight_source *s, int64_t column)
     return attn_load_float(b->data, b->dtype, column / b->shape[1] * b->stride[0] + column % b->shape[1] * b->stride[1]);
 }
 
+static int64_t packed_size(const attn_packing *p)
+{
+    const int64_t size = p->kernels->linear_size(p->m->dtype, p->m->terms, p->m->columns);
+    return (size + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+}
+
+static attn_status fail_memory(attn_ctx *ctx, const attn_weight_source *s)
+{
+    return attn_fail(ctx, ATTN_E_NOMEM, "out of memory: %s of %lld x %lld was refused", s->name, (long long)s->terms, (long long)s->columns);
+}
+
 attn_status attn_matrix_pack(attn_ctx *ctx, attn_matrix *m, int is_f64, const attn_weight_source *s)
 {
     const attn_dtype real = is_f64 ? ATTN_F64 : ATTN_F32, given = s->w->dtype;
-    packing p = {.kernels = is_f64 ? ctx->isa->f64 : ctx->isa->f32, .source = s, .m = m};
+    attn_packing p = {.kernels = is_f64 ? ctx->isa->f64 : ctx->isa->f32, .source = *s, .m = m};
     m->terms = s->terms;
     m->columns = s->columns;
     m->dtype = given == ATTN_F16 || given == ATTN_BF16 ? given : real;
-    m->packed = attn_alloc(ctx, p.kernels->linear_size(m->dtype, s->terms, s->columns));
-    m->bias = s->b && m->packed ? attn_alloc(ctx, s->columns * (int64_t)attn_dtype_size(real)) : NULL;
-    if (!m->packed || (s->b && !m->bias))
-        return attn_fail(ctx, ATTN_E_NOMEM, "out of memory: %s of %lld x %lld was refused", s->name, (long long)s->terms,
-                         (long long)s->columns);
+    m->bias = s->b ? attn_alloc(ctx, s->columns * (int64_t)attn_dtype_size(real)) : NULL;
+    if (s->b && !m->bias)
+        return fail_memory(ctx, s);
     for (int64_t c = 0; s->b && c < s->columns; c++)
         attn_store_float(m->bias, real, c, bias_at(s, c));
     if (m->dtype != given || s->w->ndim == 3)
         p.slab = (s->terms * ATTN_LINEAR_COLUMNS * (int64_t)attn_dtype_size(m->dtype) + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
-    const int64_t threads = s->terms * s->columns < SMALL_WORK ? 1 : ctx->threads;
-    attn_status status = attn_reserve(ctx, &ctx->scratch, p.slab * threads);
-    p.slabs = ctx->scratch.data;
-    return status ? status
-                  : attn_parallel(ctx, (int)threads, (s->columns + ATTN_LINEAR_COLUMNS - 1) / ATTN_LINEAR_COLUMNS, pack_columns, &p);
+    if (ctx->together) {
+        ctx->together->list[ctx->together->count++] = p;
+        return ATTN_OK;
+    }
+    m->packed = attn_alloc(ctx, packed_size(&p));
+    return m->packed ? pack_list(ctx, &p, 1) : fail_memory(ctx, s);
+}
+
+attn_status attn_matrix_pack_together(attn_ctx *ctx, attn_together *all, void **block)
+{
+    int64_t size = 0;
+    for (int i = 0; i < all->count; i++)
+        size += packed_size(&all->list[i]);
+    char *at = *block = attn_alloc(ctx, size);
+    if (!at)
+        return attn_fail(ctx, ATTN_E_NOMEM, "out of memory: the %lld bytes of its matrices were refused", (long long)size);
+    for (int i = 0; i < all->count; i++) {
+        all->list[i].m->packed = at;
+        all->list[i].m->is_lent = 1;
+        at += packed_size(&all->list[i]);
+    }
+    return pack_list(ctx, all->list, all->count);
 }
 
 void attn_matrix_free(const attn_matrix *m, void (*release)(void *user, void *p), void *user)
 {
-    if (m->packed)
+    if (m->packed && !m->is_lent)
         release(user, m->packed);
     if (m->bias)
         release(user, m->bias);

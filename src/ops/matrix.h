@@ -7,6 +7,7 @@
 /* W [terms][columns] packed for the linear kernel of one ISA level, and its bias [columns]. */
 typedef struct attn_matrix {
     void *packed;     /* NULL: the matrix is absent */
+    int is_lent;      /* packed lies in a block that somebody else frees */
     attn_dtype dtype; /* of the packed weights: f16 and bf16 as they were given, else what is computed in */
     void *bias;       /* reals; NULL: none */
     int64_t terms, columns;
@@ -32,5 +33,21 @@ ATTN_PRIVATE attn_status attn_check_bias(attn_ctx *ctx, const attn_weight_source
 
 /* Packs what has been checked, on all threads. On failure m may be half filled: free it. */
 ATTN_PRIVATE attn_status attn_matrix_pack(attn_ctx *ctx, attn_matrix *m, int is_f64, const attn_weight_source *s);
+
+/* Matrices of a layer that are packed together: the threads meet once instead of once for each, and one block has room for all, big enough
+   for huge pages. While ctx->together is set, attn_matrix_pack fills in m but for m->packed; m and the tensors of s must stay. */
+enum { ATTN_MOST_TOGETHER = 11 };
+typedef struct attn_packing {
+    const attn_kernels *kernels;
+    attn_weight_source source;
+    attn_matrix *m;
+    int64_t slab; /* bytes of the copy of some columns that each thread has; 0: packed from where they are */
+} attn_packing;
+typedef struct attn_together {
+    attn_packing list[ATTN_MOST_TOGETHER];
+    int count;
+} attn_together;
+/* Packs those that wait. *block: their memory, to be freed behind them; attn_matrix_free leaves it alone. */
+ATTN_PRIVATE attn_status attn_matrix_pack_together(attn_ctx *ctx, attn_together *all, void **block);
 ATTN_PRIVATE void attn_matrix_free(const attn_matrix *m, void (*release)(void *user, void *p), void *user);
 #endif
