@@ -8,7 +8,7 @@
     attn.KVCache                        keys and values of a growing sequence
     attn.rope, attn.rms_norm            rotary positions; RMSNorm
     attn.explain, attn.diagnose         every number of a call, as a page; what is wrong with an output
-    attn.load_model                     a pretrained decoder from its folder or .gguf: generate, attentions, hidden states
+    attn.load_model                     a pretrained model from its folder or .gguf: encode, generate, chat, translate, attentions
     attn.show_config                    version, kernels, threads
     attn.torch, attn.hf, attn.onnx      for PyTorch, Hugging Face models and ONNX nodes; import them by name
 

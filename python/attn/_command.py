@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command `attn` that came with the package: it writes the pages and finds the mistakes (docs/adr/0013). Arrays go to it as files."""
+import html
+import json
 import os
 import pathlib
 import shutil
@@ -79,3 +81,26 @@ def run(verb, arrays, options, extra=()):
             raise ValueError(done.stderr.strip().removeprefix("attn: "))
         page = folder / "page.html"
         return done, page.read_text(encoding="utf-8") if page.exists() else None
+
+
+def view(weights, tokens, key_tokens, lang):
+    """The page of the layers' weights [(H, Lq, Lk), ...], with the names of rows and keys, by `attn view`."""
+    with tempfile.TemporaryDirectory(prefix="attn-") as name:
+        folder = pathlib.Path(name)
+        np.savez(folder / "weights.npz", *weights)
+        words = [command(), "view", folder / "weights.npz", f"--html={folder / 'page.html'}", f"--lang={lang}", "--quiet"]
+        for option, names in (("--tokens", tokens), ("--key-tokens", key_tokens)):
+            if names is not None:
+                file = folder / (option.strip("-") + ".json")
+                file.write_text(json.dumps(["?" if one is None else one for one in names]), encoding="utf-8")
+                words.append(f"{option}={file}")
+        done = subprocess.run(words, capture_output=True, text=True, encoding="utf-8", check=False)
+        if done.returncode:
+            raise ValueError(done.stderr.strip().removeprefix("attn: "))
+        return (folder / "page.html").read_text(encoding="utf-8")
+
+
+def framed(page):
+    """A page as a notebook shows it: within a frame of its own."""
+    return (f'<iframe srcdoc="{html.escape(page, quote=True)}" sandbox="allow-scripts allow-downloads" '
+            'style="width:100%;height:640px;border:0"></iframe>')

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every number of a call, and what is wrong with an output."""
-import html
 import json
 import pathlib
 
 import numpy as np
 
 from ._arrays import describe
-from ._command import as_file, run
+from ._command import as_file, framed, run
 from ._context import context
 from ._sdpa import CELL_STAGES, STAGES, make_options, sdpa
 
@@ -60,8 +59,7 @@ class Explanation:
         pathlib.Path(path).write_text(self.html(lang), encoding="utf-8")
 
     def _repr_html_(self):
-        page = html.escape(self.html(), quote=True)
-        return f'<iframe srcdoc="{page}" sandbox="allow-scripts allow-downloads" style="width:100%;height:640px;border:0"></iframe>'
+        return framed(self.html())
 
     def __repr__(self):
         return f"Explanation(q {tuple(describe(self._inputs[0])[0])}, k {tuple(describe(self._inputs[1])[0])})"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""attn.load_model on a small folder of random weights: the answers of `attn generate`, weights and states that fit each other, errors."""
+"""attn.load_model on small folders of random weights: the answers of the command, weights and states that fit each other, errors."""
 import doctest
 import gc
-import json
+import os
 import pathlib
-import struct
+import signal
 import subprocess
 import sys
 import tempfile
@@ -14,45 +14,17 @@ import unittest
 import numpy as np
 
 import attn
+import models
 from attn._command import command
+from models import END, HEADS, KV, LAYERS, WIDTH
 
-LETTERS, WIDTH, HEADS, KV, LAYERS = "abcdefg", 32, 4, 2, 2
-END = len(LETTERS)
-
-
-def make(folder):
-    """A Llama of two layers and a byte-level BPE of seven letters."""
-    rng, tensors = np.random.default_rng(4), {}
-    shapes = {"self_attn.q_proj": (WIDTH, WIDTH), "self_attn.k_proj": (16, WIDTH), "self_attn.v_proj": (16, WIDTH),
-              "self_attn.o_proj": (WIDTH, WIDTH), "mlp.gate_proj": (48, WIDTH), "mlp.up_proj": (48, WIDTH), "mlp.down_proj": (WIDTH, 48),
-              "input_layernorm": (WIDTH,), "post_attention_layernorm": (WIDTH,)}
-    for layer in range(LAYERS):
-        tensors.update({f"model.layers.{layer}.{name}.weight": shape for name, shape in shapes.items()})
-    tensors.update({"model.embed_tokens.weight": (END + 1, WIDTH), "lm_head.weight": (END + 1, WIDTH), "model.norm.weight": (WIDTH,)})
-    head, data = {}, b""
-    for name, shape in tensors.items():
-        raw = (rng.standard_normal(shape) * 0.3 + (len(shape) == 1)).astype("<f4").tobytes()
-        head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(head).encode()
-    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
-    (folder / "config.json").write_text(json.dumps({
-        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": END + 1, "hidden_size": WIDTH, "intermediate_size": 48,
-        "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "num_key_value_heads": KV, "max_position_embeddings": 40,
-        "rms_norm_eps": 1e-6, "hidden_act": "silu", "rope_theta": 10000.0, "tie_word_embeddings": False, "eos_token_id": END}))
-    vocab = {letter: id for id, letter in enumerate(LETTERS)} | {"<|endoftext|>": END}
-    (folder / "vocab.json").write_text(json.dumps(vocab))
-    (folder / "merges.txt").write_text("#version: 0.2\n")
-    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "GPT2Tokenizer", "eos_token": "<|endoftext|>",
-                                                              "bos_token": "<|endoftext|>", "unk_token": "<|endoftext|>"}))
-
+ROOM = 80
 
 class Model(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.place = tempfile.TemporaryDirectory(prefix="attn-model-")
-        make(pathlib.Path(cls.place.name))
-        cls.model = attn.load_model(cls.place.name)
+        cls.model = attn.load_model(models.decoder(pathlib.Path(cls.place.name), positions=ROOM))
 
     @classmethod
     def tearDownClass(cls):
@@ -65,8 +37,8 @@ class Model(unittest.TestCase):
 
     def test_what_it_is(self):
         info = self.model.info
-        self.assertEqual((info["type"], info["kind"], info["layers"], info["heads"], info["kv_heads"], info["vocab"], info["stop"]),
-                         ("llama", "decoder", LAYERS, HEADS, KV, END + 1, [END]))
+        self.assertEqual((info["type"], info["kind"], info["layers"], info["heads"], info["kv_heads"], info["max_positions"], info["stop"]),
+                         ("llama", "decoder", LAYERS, HEADS, KV, ROOM, [END]))
         self.assertIn("llama, decoder, 2 layers", repr(self.model))
 
     def test_tokenizer(self):
@@ -75,7 +47,7 @@ class Model(unittest.TestCase):
         self.assertEqual(t.decode([1, 0, 3, END]), "bad")
         self.assertEqual(t.decode([1, END], skip_special=False), "b<|endoftext|>")
         self.assertEqual(t.tokens([0, END, 99]), ["a", "<|endoftext|>", None])
-        self.assertEqual(len(t), END + 1)
+        self.assertEqual(len(t), self.model.info["vocab"])
         with self.assertRaisesRegex(ValueError, "99"):
             t.decode([99])
 
@@ -92,7 +64,7 @@ class Model(unittest.TestCase):
         running = self.model.stream("bad", 10)
         self.assertEqual([next(running), next(running)], ids[:2])
         running.close()
-        self.assertLessEqual(len(list(self.model.stream("a" * 39, 100))), 2)
+        self.assertLessEqual(len(list(self.model.stream("a" * (ROOM - 1), 100))), 2)
 
     def test_logits_are_those_of_generate(self):
         ids = self.model.generate([1, 0, 3], 6)
@@ -148,7 +120,7 @@ class Model(unittest.TestCase):
                 (ValueError, r"shape \(0,\)", lambda: self.model.logits([])),
                 (ValueError, "99", lambda: self.model.logits([99])),
                 (ValueError, "temperature", lambda: self.model.generate("a", 3, temperature=-1)),
-                (ValueError, "capacity|40", lambda: self.model.logits([0] * 41))):
+                (ValueError, "capacity|80", lambda: self.model.logits([0] * (ROOM + 1)))):
             with self.assertRaisesRegex(kind, pattern):
                 call()
 
@@ -156,12 +128,165 @@ class Model(unittest.TestCase):
         found = doctest.testmod(attn._model, extraglobs={"attn": attn})
         self.assertEqual((found.failed, found.attempted), (0, 1))
 
+    def test_a_batch_is_each_prompt_alone(self):
+        prompts = ["a", "badge", "gg", "deadbeef" * 4]
+        for options in ({}, {"temperature": 1.5, "top_p": 0.9, "seed": 3}, {"repetition_penalty": 1.3}):
+            self.assertEqual(self.model.generate(prompts, 12, **options), [self.model.generate(p, 12, **options) for p in prompts])
+        seeds = [4, 5, 6, 7]
+        self.assertEqual(self.model.generate(prompts, 12, temperature=2, seed=seeds),
+                         [self.model.generate(p, 12, temperature=2, seed=seed) for p, seed in zip(prompts, seeds)])
+        rows = [[1, 0, 3], [6], [2] * (ROOM - 2)]
+        alone = [self.model.generate(row, 12) for row in rows]
+        self.assertEqual(self.model.generate(rows, 12), alone)
+        self.assertLess(len(alone[2]), 12)
+        with self.assertRaisesRegex(ValueError, "2 seeds for 4 prompts"):
+            self.model.generate(prompts, 12, seed=[1, 2])
+
+    def test_chat_is_the_commands(self):
+        for options, words in (({}, ()), ({"system": "be bad"}, ("--system", "be bad"))):
+            self.assertEqual(self.model.chat("feed", 12, **options), self.said("feed", "-n", "12", "--chat", *words))
+        turns = [("user", "feed"), ("assistant", "cab"), {"role": "user", "content": "badge"}]
+        text = self.model.tokenizer.chat(turns)
+        self.assertEqual(text.count("<|im_start|>"), 4)
+        ids = self.model.tokenizer.encode(text, special=False)
+        self.assertEqual(self.model.chat(turns, 1), self.model._said(self.model.generate(ids, 1)))
+        for messages in ([("tool", "x")], [], ["ab"]):
+            with self.assertRaises((ValueError, TypeError)):
+                self.model.chat(messages)
+
     def test_an_error_while_watching_is_raised(self):
-        def seen(layer, hidden, weights):
+        def seen(*layer):
             raise ZeroDivisionError("mine")
         with self.assertRaisesRegex(ZeroDivisionError, "mine"):
-            self.model._fed("bad", False, seen)
+            self.model._fed(np.array([1, 0, 3], np.int32), False, seen)
         self.assertEqual(self.model.generate("bad", 2), self.said("bad", "-n", "2"))
+
+    def test_keyboard_interrupt(self):
+        with tempfile.TemporaryDirectory() as place:
+            slow = attn.load_model(models.decoder(pathlib.Path(place), width=256, layers=6, positions=1 << 16), float64=True)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+        timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+        timer.start()
+        with self.assertRaises(KeyboardInterrupt):
+            slow.hidden_states(np.zeros(1 << 15, np.int32))
+        timer.join()
+        self.assertEqual(slow.logits([1, 2]).shape[0], 2)
+
+
+class Encoder(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.place = tempfile.TemporaryDirectory(prefix="attn-model-")
+        cls.model = attn.load_model(models.encoder(pathlib.Path(cls.place.name)))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.place.cleanup()
+
+    def test_a_vector_is_the_mean_of_the_rows_at_length_1(self):
+        texts = ["ab cad", "g", "", "feed the bag" * 9]
+        vectors = self.model.encode(texts)
+        self.assertEqual(vectors.shape, (4, WIDTH))
+        for text, vector in zip(texts, vectors):
+            np.testing.assert_array_equal(self.model.encode(text), vector)
+            rows = self.model.hidden_states(self.model.tokenizer.encode(text)[:15] + [3] if len(text) > 15 else text)[-1].astype("f8")
+            np.testing.assert_allclose(vector, rows.mean(0) / np.linalg.norm(rows.mean(0)), 1e-4, 1e-5)
+        self.assertEqual(self.model.encode([]).shape, (0, WIDTH))
+        ids = self.model.tokenizer.encode("ab cad")
+        np.testing.assert_array_equal(self.model.encode(ids), vectors[0])
+        np.testing.assert_array_equal(self.model.encode([ids, [2, 3]])[0], vectors[0])
+
+    def test_many_texts_are_each_alone(self):
+        rng = np.random.default_rng(3)
+        texts = ["".join(rng.choice(list("abcdefg "), rng.integers(1, 30))) for _ in range(700)]
+        vectors = self.model.encode(texts)
+        for n in (0, 17, 511, 699):
+            np.testing.assert_array_equal(self.model.encode(texts[n]), vectors[n])
+
+    def test_poolings_and_prompts(self):
+        rows = self.model.hidden_states("ab cad")[-1]
+        np.testing.assert_allclose(self.model.encode("ab cad", pooling="cls"), rows[0] / np.linalg.norm(rows[0]), 1e-5, 1e-6)
+        rows = self.model.hidden_states("abc ab cad")[-1][4:]  # [CLS] and the prompt's three tokens are not pooled
+        expected = rows.mean(0) / np.linalg.norm(rows.mean(0))
+        np.testing.assert_allclose(self.model.encode("ab cad", prompt_name="query"), expected, 1e-4, 1e-5)
+        np.testing.assert_allclose(self.model.encode("ab cad", prompt="abc "), expected, 1e-4, 1e-5)
+        for pattern, options in (("no pooling 'mode'", {"pooling": "mode"}), ("has query", {"prompt_name": "passage"}),
+                                 ("both given", {"prompt": "a", "prompt_name": "query"})):
+            with self.assertRaisesRegex(ValueError, pattern):
+                self.model.encode("a", **options)
+
+    def test_attentions_of_a_pair(self):
+        seen = self.model.attentions("ab", "cad")
+        self.assertEqual(seen.tokens, ["[CLS]", "a", "##b", "[SEP]", "c", "##a", "##d", "[SEP]"])
+        self.assertEqual([w.shape for w in seen.encoder], [(HEADS, 8, 8)] * LAYERS)
+        self.assertEqual((seen.decoder, seen.cross, seen.target_tokens), ([], [], None))
+        one = self.model.attentions(self.model.tokenizer.encode("ab", "cad"))  # the same ids, but all of the first segment
+        self.assertGreater(np.abs(one.encoder[0] - seen.encoder[0]).max(), 1e-3)
+        for w in seen.encoder:
+            np.testing.assert_allclose(w.sum(-1), 1, 1e-6)
+
+    def test_sentences(self):
+        for pattern, call in (("no decoder", lambda: self.model.generate("a")), ("no encoder-decoder", lambda: self.model.translate("a")),
+                              ("pair is for", lambda: self.model.attentions([2, 3], "a")),
+                              ("target is for", lambda: self.model.attentions("a", target="b")),
+                              ("no chat template|chat template", lambda: self.model.chat("a"))):
+            with self.assertRaisesRegex(ValueError, pattern):
+                call()
+
+    @unittest.skipIf(attn.show_config("dicts")["command"] is None, "no command")
+    def test_pages(self):
+        seen = self.model.attentions("ab cad")
+        self.assertTrue("##b" in seen.html())
+        self.assertTrue(seen._repr_html_().startswith("<iframe srcdoc="))
+        target = pathlib.Path(self.place.name) / "x.html"
+        seen.save(target, "encoder", "ko")
+        self.assertIn("<html", target.read_text(encoding="utf-8")[:500])
+        with self.assertRaisesRegex(ValueError, "part is 'cross'; there are encoder"):
+            seen.html("cross")
+
+
+class EncoderDecoder(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.place = tempfile.TemporaryDirectory(prefix="attn-model-")
+        cls.model = attn.load_model(models.encoder_decoder(pathlib.Path(cls.place.name)))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.place.cleanup()
+
+    def test_greedy_is_the_best_of_each_row(self):
+        source = self.model.tokenizer.encode("ab cad")
+        said = self.model.translate(source, beams=1)
+        best = self.model.logits(source, said)
+        best[:, -1] = -np.inf  # bad_words_ids
+        self.assertEqual(best.argmax(-1).tolist()[:-1], said[:-1])
+        self.assertEqual(self.model.translate("ab cad", beams=1), self.model.tokenizer.decode(said))
+        self.assertEqual(self.model.translate(["ab cad", "g"]), [self.model.translate("ab cad"), self.model.translate("g")])
+        self.assertEqual(len(self.model.translate(source, max_tokens=4, length_penalty=0.5, early_stopping="never")), 4)
+        with self.assertRaisesRegex(ValueError, "early_stopping"):
+            self.model.translate("a", early_stopping="soon")
+
+    def test_attentions(self):
+        seen = self.model.attentions("ab cad", target="ge")
+        self.assertEqual(seen.tokens, ["\u2581", "a", "b", "\u2581", "c", "a", "d", "</s>"])
+        self.assertEqual(seen.target_tokens, ["<pad>", "\u2581", "g", "e"])
+        self.assertEqual([w.shape for w in seen.encoder + seen.decoder + seen.cross],
+                         [(HEADS, 8, 8)] * LAYERS + [(HEADS, 4, 4)] * LAYERS + [(HEADS, 4, 8)] * LAYERS)
+        for w in seen.encoder + seen.decoder + seen.cross:
+            np.testing.assert_allclose(w.sum(-1), 1, 1e-6)
+        self.assertEqual(max(np.abs(np.triu(w, 1)).max() for w in seen.decoder), 0)
+        self.assertEqual([h.shape for h in seen.hidden + seen.target_hidden], [(8, WIDTH)] * (LAYERS + 1) + [(4, WIDTH)] * (LAYERS + 1))
+        for a, b in zip(self.model.hidden_states("ab cad"), seen.hidden):
+            np.testing.assert_array_equal(a, b)
+        by_itself = self.model.attentions("ab cad")
+        self.assertEqual(len(by_itself.target_tokens), len(self.model.translate(self.model.tokenizer.encode("ab cad"))))
+
+    @unittest.skipIf(attn.show_config("dicts")["command"] is None, "no command")
+    def test_page_of_cross_attention(self):
+        seen = self.model.attentions("ab cad", target="ge")
+        self.assertFalse(seen.html() == seen.html("decoder"))
+        self.assertTrue(all(f"&quot;{token}&quot;" in seen._repr_html_() for token in "gecd"))
 
 
 if __name__ == "__main__":
