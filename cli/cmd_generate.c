@@ -167,6 +167,7 @@ int cmd_generate(const options *o)
     status = session_open(&s, o);
     if (status)
         return status;
+    s.own_bar = true; /* the answer itself shows how far it is */
     if (attn_pretrained_tokenizer(&tokenizer, o->operand[0], a.err, sizeof a.err) != ATTN_OK)
         status = trouble("%s", a.err);
     status = status ? status : encode(o, tokenizer, &encoding);

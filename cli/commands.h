@@ -15,6 +15,7 @@ int cmd_selftest(const options *o);
 int cmd_info(const options *o);
 int cmd_bench(const options *o);
 int cmd_generate(const options *o);
+int cmd_embed(const options *o);
 
 /* The CPU's name as Linux tells it; "unknown" elsewhere. */
 void cpu_name(char *out, size_t size);

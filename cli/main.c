@@ -30,14 +30,14 @@ static int unknown_verb(const char *word)
     for (int i = 0; i < verb_count; i++)
         names[i] = verb_table[i].name;
     const char *near = nearest(word, names, verb_count);
-    return trouble("there is no verb %s%s%s%s; the verbs are sdpa, mha, explain, view, diagnose, show, selftest, info, bench, generate",
-                   *word ? word : "''", near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+    return trouble("there is no verb %s%s%s%s; the verbs are sdpa, mha, explain, view, diagnose, show, selftest, info, bench, generate, "
+                   "embed", *word ? word : "''", near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }
 
 static int run_verb(const verb_desc *verb, int argc, char **argv)
 {
     static int (*const commands[])(const options *) = {cmd_sdpa, cmd_mha,      NULL,     cmd_view, NULL,
-                                                       cmd_show, cmd_selftest, cmd_info, cmd_bench, cmd_generate};
+                                                       cmd_show, cmd_selftest, cmd_info, cmd_bench, cmd_generate, cmd_embed};
     if (strcmp(verb->name, "explain") == 0)
         return cmd_explain(argc, argv);
     if (strcmp(verb->name, "diagnose") == 0)

@@ -89,6 +89,10 @@ static int record(options *o, opt_id id, const char *value)
         if (o->stages == MAX_STAGES)
             return trouble("--stage is given more than %d times", MAX_STAGES);
         o->stage[o->stages++] = value;
+    } else if (id == OPT_TEXT) {
+        if (o->texts == MAX_TEXTS)
+            return trouble("--text is given more than %d times; write the texts into a file, each on a line, and give --file", MAX_TEXTS);
+        o->text[o->texts++] = value;
     } else if (o->value[id] && opt_table[id].arg) {
         return trouble("--%s is given twice, and only one of them can hold; leave one out", opt_table[id].name);
     }
@@ -121,7 +125,7 @@ static int read_option(options *o, int argc, char **argv, int *at)
         return record(o, (opt_id)id, "");
     if (!value && *at + 1 < argc && strncmp(argv[*at + 1], "--", 2) != 0)
         value = argv[++*at];
-    if (!value || !*value)
+    if (!value || (!*value && !(equals && id == OPT_PROMPT)))
         return trouble("--%s needs an argument: --%s %s", d->name, d->name, d->arg[0] == '[' ? d->arg + 2 : d->arg);
     return record(o, (opt_id)id, value);
 }

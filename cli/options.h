@@ -22,9 +22,10 @@ enum {
     VERB_DIAGNOSE_SDPA = 1u << 10,
     VERB_DIAGNOSE_MHA = 1u << 11,
     VERB_GENERATE = 1u << 12,
+    VERB_EMBED = 1u << 13,
     VERB_EXPLAIN = VERB_EXPLAIN_SDPA | VERB_EXPLAIN_MHA | VERB_EXPLAIN_SPLIT,
     VERB_DIAGNOSE = VERB_DIAGNOSE_SDPA | VERB_DIAGNOSE_MHA,
-    VERB_ALL = (1u << 13) - 1
+    VERB_ALL = (1u << 14) - 1
 };
 
 typedef struct verb_desc {
@@ -105,6 +106,10 @@ typedef enum opt_id {
     OPT_GOT_WEIGHTS,
     OPT_RTOL,
     OPT_ATOL,
+    OPT_TEXT,
+    OPT_FILE,
+    OPT_POOL,
+    OPT_NORMALIZE,
     OPT_PROMPT,
     OPT_COUNT_TOKENS,
     OPT_CHAT,
@@ -139,7 +144,7 @@ typedef struct opt_desc {
 
 extern const opt_desc opt_table[OPT_COUNT]; /* in the order of opt_id */
 
-enum { MAX_STAGES = 16, MAX_OPERANDS = 4 };
+enum { MAX_STAGES = 16, MAX_TEXTS = 256, MAX_OPERANDS = 4 };
 
 typedef struct options {
     const verb_desc *verb;
@@ -147,6 +152,8 @@ typedef struct options {
     const char *value[OPT_COUNT];  /* NULL: not given; "" for a flag, or an argument left out */
     const char *stage[MAX_STAGES]; /* every --stage NAME=F */
     int stages;
+    const char *text[MAX_TEXTS]; /* every --text TEXT */
+    int texts;
     const char *operand[MAX_OPERANDS];
     int operands;
     char **word; /* all of them, as they were typed */

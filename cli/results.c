@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "results.h"
 #include "finish.h"
-#include "json_out.h"
 #include "message.h"
 #include "table.h"
 
@@ -215,6 +214,8 @@ static int print_json(const results *r, const session *s)
     jw_int(&j, "threads", info.threads);
     jw_number(&j, "seconds", s->seconds, ATTN_F32);
     jw_end(&j, '}');
+    if (r->more_json)
+        r->more_json(&j, r->more_json_user);
     jw_begin(&j, "arrays", '{');
     for (int i = 0; i < r->count; i++)
         if (results_find(r, r->item[i].name) == &r->item[i])

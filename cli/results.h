@@ -3,6 +3,7 @@
 #ifndef ATTN_CLI_RESULTS_H
 #define ATTN_CLI_RESULTS_H
 
+#include "json_out.h"
 #include "options.h"
 #include "setup.h"
 #include "tensor.h"
@@ -35,6 +36,8 @@ typedef struct results {
     int memories;
     char *text[MAX_RESULTS]; /* of .csv outputs that are rounded */
     int texts;
+    void (*more_json)(json_writer *j, const void *user); /* NULL, or writes the keys of --json between run and arrays */
+    const void *more_json_user;
     bundle also;
     const char *stream_path; /* NULL, or of a file that is made while it is written */
     attn_status (*stream_make)(void *user, attn_stream *to, char *err, size_t err_size);

@@ -147,17 +147,23 @@ double seconds_since(const struct timespec *start)
 }
 
 /* The bar: nothing in the first second, then at most ten times a second. */
-static int on_progress(void *user, double done)
+static void draw_bar(session *s, double done)
 {
     enum { CELLS = 30 };
-    session *s = user;
     const double now = seconds_since(&s->start);
     if (now < 1 || now - s->shown < 0.1)
-        return 0;
+        return;
     s->shown = now;
     const int full = (int)(done * CELLS);
     fprintf(stderr, "\r[%.*s%*s] %3.0f%%  %.0f s", full, "##############################", CELLS - full, "", 100 * done, now);
     fflush(stderr);
+}
+
+static int on_progress(void *user, double done)
+{
+    session *s = user;
+    if (!s->own_bar)
+        draw_bar(s, done);
     return 0;
 }
 
@@ -206,10 +212,16 @@ static bool shows_progress(const options *o) { return isatty(STDERR_FILENO) && !
 void session_progress(session *s, double done)
 {
     if (done < 1 && shows_progress(s->o))
-        on_progress(s, done);
+        draw_bar(s, done);
     if (done >= 1 && s->shown > 0)
         fputs("\r\033[K", stderr);
     s->shown = done < 1 ? s->shown : 0;
+}
+
+void session_begin(session *s)
+{
+    s->shown = 0;
+    clock_gettime(CLOCK_MONOTONIC, &s->start);
 }
 
 int session_open(session *s, const options *o)
@@ -217,6 +229,7 @@ int session_open(session *s, const options *o)
     char sentence[512];
     uint64_t threads = 0;
     *s = (session){.o = o};
+    session_begin(s);
     const int status = opt_whole(o, OPT_THREADS, 1, MOST_THREADS, &threads);
     if (status)
         return status;
@@ -232,12 +245,6 @@ void session_close(session *s)
 {
     attn_ctx_destroy(s->ctx);
     s->ctx = NULL;
-}
-
-void session_begin(session *s)
-{
-    s->shown = 0;
-    clock_gettime(CLOCK_MONOTONIC, &s->start);
 }
 
 attn_info session_info(const session *s)

@@ -24,6 +24,7 @@ typedef struct session {
     attn_ctx *ctx;
     const options *o;
     struct timespec start; /* of the call that runs */
+    bool own_bar;          /* the command shows how far its work is, and not how far each call is */
     double shown;          /* when the progress bar was drawn last, seconds after start; 0: never */
     double seconds;        /* that the last call took */
     dialect_rule rule;     /* of --dialect */

@@ -84,6 +84,16 @@ const verb_desc verb_table[] = {
      "# go on with a text\nattn generate model.gguf --prompt 'Once upon a time' -n 64\n"
      "# ask, and draw the words\nattn generate model.gguf --chat --prompt 'What is attention?' --temperature 0.7 --top-p 0.9 --seed 1",
      1, 1},
+    {"embed", VERB_EMBED, "embed DIR --text TEXT | --file F [-o OUT] [options]", "turn texts into vectors by an encoder",
+     "DIR is a folder as Hugging Face's libraries and sentence-transformers write it: BERT, RoBERTa, XLM-R, CamemBERT, DistilBERT, with "
+     "their tokenizer. The rows of a text's tokens become one vector as the folder declares (modules.json): pooling, Dense, Normalize, "
+     "prompts and the greatest length. Without that the rows are averaged.\n\n"
+     "A vector depends on nothing but its own text: not on the others, their order or the threads. Without -o a terminal gets a table, and "
+     "for few texts the cosine of every two.",
+     "# which two say the same?\nattn embed all-MiniLM-L6-v2 --text 'The sky is blue.' --text 'Blue is the sky.' --text 'It rains.'\n"
+     "# a text on each line, the vectors for NumPy\nattn embed all-MiniLM-L6-v2 --file texts.txt -o vectors.npy\n"
+     "# with the prompt that the model declares for questions\nattn embed e5-base-v2 --prompt query --text 'what is attention?' -o q.npy",
+     1, 1},
 };
 
 const int verb_count = (int)(sizeof verb_table / sizeof verb_table[0]);

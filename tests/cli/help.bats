@@ -5,7 +5,7 @@ load support
 
 @test "--help of every verb" {
     golden help.txt attn --help
-    for verb in sdpa mha explain view diagnose show selftest info bench generate; do
+    for verb in sdpa mha explain view diagnose show selftest info bench generate embed; do
         golden "help-$verb.txt" attn "$verb" --help
         attn help "$verb" | cmp - output.txt
     done
@@ -17,20 +17,20 @@ load support
 @test "--version, everywhere" {
     wanted=$(attn --version)
     [[ $wanted =~ ^attn\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
-    for verb in sdpa mha explain view diagnose show selftest info bench generate; do
+    for verb in sdpa mha explain view diagnose show selftest info bench generate embed; do
         [ "$(attn "$verb" --version)" = "$wanted" ]
     done
 }
 
 @test "no line of help is wider than 80 columns, but for commands to copy" {
-    for verb in sdpa mha explain view diagnose show selftest info bench generate; do
+    for verb in sdpa mha explain view diagnose show selftest info bench generate embed; do
         run bash -c "'$ATTN' $verb --help | grep -v '^    attn' | grep -E '.{81}'"
         [ -z "$output" ]
     done
 }
 
 @test "man pages name every option, and mandoc finds nothing" {
-    for verb in sdpa mha explain view diagnose show selftest info bench generate; do
+    for verb in sdpa mha explain view diagnose show selftest info bench generate embed; do
         page=$DOCUMENTS/attn-$verb.1
         for option in $("$ATTN" "$verb" --help | grep -oE '^  (-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+'); do
             grep -qF -- "${option//-/\\-}" "$page"

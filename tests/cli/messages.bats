@@ -6,7 +6,7 @@ load support
 two() { attn sdpa q.csv k.csv v.csv "$@"; }
 
 @test "verbs" {
-    local verbs="the verbs are sdpa, mha, explain, view, diagnose, show, selftest, info, bench, generate"
+    local verbs="the verbs are sdpa, mha, explain, view, diagnose, show, selftest, info, bench, generate, embed"
     fails_with "there is no verb compute; $verbs" attn compute
     fails_with "there is no verb ''; $verbs" attn ""
     fails_with "there is no verb sdp (did you mean sdpa?); $verbs" attn sdp
@@ -244,7 +244,7 @@ assert a('out.npy').dtype == np.float64 and np.array_equal(a('out.npy')[0], [10,
     local arrays='\x1b[2J\x07 (1), \x7f\xc2\x9b1m (1), 가 (1)'
     fails_with "Q: strange.safetensors holds 3 arrays ($arrays), and none is called q; give a file with one array" \
         attn sdpa strange.safetensors k.csv v.csv
-    local verbs="the verbs are sdpa, mha, explain, view, diagnose, show, selftest, info, bench, generate"
+    local verbs="the verbs are sdpa, mha, explain, view, diagnose, show, selftest, info, bench, generate, embed"
     fails_with $'there is no verb \\xff\\xed\\xa0\\x80\\xc0\\xaf\uac00; '"$verbs" attn $'\xff\xed\xa0\x80\xc0\xaf\uac00'
 }
 
