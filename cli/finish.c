@@ -13,6 +13,7 @@
 
 /* What a signal handler needs to know. */
 static _Atomic(attn_outputs *) watched;
+static atomic_bool holds, interrupted;
 static pthread_t main_thread;
 
 /* The main thread alone ends the command, whichever thread the system chose: while outputs appear under their names the library holds
@@ -25,6 +26,8 @@ static void on_signal(int signal_number)
         errno = error;
         return;
     }
+    if (signal_number == SIGINT && atomic_load(&holds) && !atomic_exchange(&interrupted, true))
+        return;
     attn_outputs_unlink(atomic_load(&watched));
     if (signal_number == SIGINT)
         _exit(EXIT_INTERRUPTED);
@@ -49,6 +52,10 @@ void finish_install_handlers(void)
 }
 
 void finish_watch(attn_outputs *set) { atomic_store(&watched, set); }
+
+void finish_hold_interrupts(bool hold) { atomic_store(&holds, hold); }
+
+bool finish_interrupted(void) { return atomic_load(&interrupted); }
 
 int finish_stdout(void)
 {

@@ -85,10 +85,11 @@ static int unknown_option(const options *o, const char *word)
 
 static int record(options *o, opt_id id, const char *value)
 {
-    if (id == OPT_STAGE) {
-        if (o->stages == MAX_STAGES)
-            return trouble("--stage is given more than %d times", MAX_STAGES);
-        o->stage[o->stages++] = value;
+    if (id == OPT_STAGE || id == OPT_STOP) {
+        int *count = id == OPT_STAGE ? &o->stages : &o->stops;
+        if (*count == MAX_REPEATED)
+            return trouble("--%s is given more than %d times", opt_table[id].name, MAX_REPEATED);
+        (id == OPT_STAGE ? o->stage : o->stop)[(*count)++] = value;
     } else if (id == OPT_TEXT) {
         if (o->texts == MAX_TEXTS)
             return trouble("--text is given more than %d times; write the texts into a file, each on a line, and give --file", MAX_TEXTS);

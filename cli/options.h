@@ -117,6 +117,11 @@ typedef enum opt_id {
     OPT_TEMPERATURE,
     OPT_TOP_K,
     OPT_TOP_P,
+    OPT_MIN_P,
+    OPT_REPETITION_PENALTY,
+    OPT_STOP,
+    OPT_BEAMS,
+    OPT_LENGTH_PENALTY,
     OPT_SUITE,
     OPT_SECONDS,
     OPT_COMPARE,
@@ -144,16 +149,18 @@ typedef struct opt_desc {
 
 extern const opt_desc opt_table[OPT_COUNT]; /* in the order of opt_id */
 
-enum { MAX_STAGES = 16, MAX_TEXTS = 256, MAX_OPERANDS = 4 };
+enum { MAX_REPEATED = 16, MAX_TEXTS = 256, MAX_OPERANDS = 4 };
 
 typedef struct options {
     const verb_desc *verb;
     unsigned bit;                  /* the VERB_* that was called */
     const char *value[OPT_COUNT];  /* NULL: not given; "" for a flag, or an argument left out */
-    const char *stage[MAX_STAGES]; /* every --stage NAME=F */
+    const char *stage[MAX_REPEATED]; /* every --stage NAME=F */
     int stages;
     const char *text[MAX_TEXTS]; /* every --text TEXT */
     int texts;
+    const char *stop[MAX_REPEATED]; /* every --stop TEXT */
+    int stops;
     const char *operand[MAX_OPERANDS];
     int operands;
     char **word; /* all of them, as they were typed */

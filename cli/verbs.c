@@ -77,12 +77,15 @@ const verb_desc verb_table[] = {
      "# how close to the peak?\nattn bench\n# did a change make it faster?\nattn bench --suite prefill --json > before.json\n"
      "attn bench --suite prefill --compare before.json",
      0, 0},
-    {"generate", VERB_GENERATE, "generate DIR|FILE.gguf --prompt TEXT [-n N] [--chat] [options]", "let a language model go on with a text",
+    {"generate", VERB_GENERATE, "generate DIR|FILE.gguf --prompt TEXT [-n N] [--chat] [options]",
+     "let a language model go on with a text, or translate it",
      "DIR is a folder as Hugging Face's libraries write it (Llama, Qwen2, Mistral, GPT-2), FILE.gguf one of llama.cpp's (architectures "
      "llama and qwen2). The answer is printed while it comes, its speed at the end on standard error. The same seed gives the same answer, "
-     "for any number of threads.",
+     "for any number of threads. An interrupt ends the answer where it is, with exit status 130.\n\n"
+     "Or DIR holds a MarianMT model: then the text is translated.",
      "# go on with a text\nattn generate model.gguf --prompt 'Once upon a time' -n 64\n"
-     "# ask, and draw the words\nattn generate model.gguf --chat --prompt 'What is attention?' --temperature 0.7 --top-p 0.9 --seed 1",
+     "# ask, and draw the words\nattn generate model.gguf --chat --prompt 'What is attention?' --temperature 0.7 --top-p 0.9 --seed 1\n"
+     "# translate, with four beams\nattn generate opus-mt-en-de --prompt 'Attention is all you need.' --beams 4",
      1, 1},
     {"embed", VERB_EMBED, "embed DIR --text TEXT | --file F [-o OUT] [options]", "turn texts into vectors by an encoder",
      "DIR is a folder as Hugging Face's libraries and sentence-transformers write it: BERT, RoBERTa, XLM-R, CamemBERT, DistilBERT, with "

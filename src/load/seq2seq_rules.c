@@ -65,11 +65,12 @@ attn_status attn_seq2seq_rules(struct builder *b)
 {
     struct seq2seq *s = &b->model->seq2seq;
     const attn_model_info *m = &b->model->info;
-    struct config own;
-    if (!attn_load_exists(b->model->path, "generation_config.json"))
-        return read_rules(b->config, s, m->vocab, m->max_positions);
-    attn_status status = attn_config_open(&own, b->model->path, "generation_config.json", &b->report);
-    status = status ? status : read_rules(&own, s, m->vocab, m->max_positions);
+    struct config own = {.root = NULL};
+    const int has_own = attn_load_exists(b->model->path, "generation_config.json");
+    attn_status status = has_own ? attn_config_open(&own, b->model->path, "generation_config.json", &b->report) : ATTN_OK;
+    status = status ? status : read_rules(has_own ? &own : b->config, s, m->vocab, m->max_positions);
     attn_config_close(&own);
+    b->model->stop[0] = (int32_t)s->eos;
+    b->model->stop_count = status == ATTN_OK;
     return status;
 }

@@ -12,7 +12,7 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 import attnlib  # noqa: E402
 import decodelib  # noqa: E402
-from test_models import write_folder  # noqa: E402
+from foldermake import write_folder  # noqa: E402
 
 WIDTH, HEADS, HIDDEN, VOCAB, LAYERS, EPS, ROOM, PAD = 32, 4, 48, 40, 2, 1e-5, 24, 1
 CONFIG = {"hidden_size": WIDTH, "intermediate_size": HIDDEN, "num_hidden_layers": LAYERS, "num_attention_heads": HEADS,

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decoders out of folders written here, against a float64 reference of a few lines: hidden states, weights, logits. The bits of a sequence
 are the same whole, in chunks, token by token, padded, in a batch, after a cut, and out of a .gguf."""
-import json
 import pathlib
 import sys
 import tempfile
@@ -12,6 +11,7 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 import attnlib  # noqa: E402
 import decodelib  # noqa: E402
+from foldermake import write_folder  # noqa: E402
 from ggufmake import gguf  # noqa: E402
 
 WIDTH, HEADS, SHARED, DIM, HIDDEN, VOCAB, LAYERS, EPS, THETA, ROOM = 32, 4, 2, 8, 48, 40, 2, 1e-5, 1000.0, 32
@@ -21,23 +21,6 @@ LLAMA = {"model_type": "llama", "hidden_size": WIDTH, "intermediate_size": HIDDE
          "rms_norm_eps": EPS, "rope_theta": THETA, "hidden_act": "silu", "tie_word_embeddings": False}
 GPT2 = {"model_type": "gpt2", "n_layer": LAYERS, "n_embd": WIDTH, "n_head": HEADS, "n_positions": ROOM, "vocab_size": VOCAB,
         "layer_norm_epsilon": EPS, "activation_function": "gelu_new"}
-
-
-def write_folder(folder, config, tensors):
-    folder = pathlib.Path(folder)
-    (folder / "config.json").write_text(json.dumps(config))
-    write_tensors(folder, tensors)
-    return folder
-
-
-def write_tensors(folder, tensors):
-    header, at = {}, 0
-    for name, t in tensors.items():
-        header[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [at, at + t.nbytes]}
-        at += t.nbytes
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + b"".join(t.tobytes() for t in tensors.values()))
 
 
 def llama_tensors(bias):

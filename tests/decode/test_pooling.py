@@ -13,7 +13,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"
 import attnlib  # noqa: E402
 import decodelib  # noqa: E402
 from test_encoders import CONFIG, ROOM, WIDTH, make_tensors  # noqa: E402
-from test_models import write_folder, write_tensors  # noqa: E402
+from foldermake import write_folder, write_tensors  # noqa: E402
 
 NAMES = ["declared", "cls", "mean", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 FLAGS = {"pooling_mode_cls_token": "cls", "pooling_mode_max_tokens": "max", "pooling_mode_mean_tokens": "mean",
