@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """libattn_text against PyPI's tokenizers: vocabularies trained here on the standard library's own text, each with the steps of a real
-family of models, and thousands of strings; ids, offsets, words and decoded text must be equal."""
+family of models, and thousands of strings; ids, offsets, words and decoded text must be equal. With $MODEL the vocabulary of that folder
+instead."""
 
+import os
 import pathlib
 import random
 import sys
@@ -214,12 +216,20 @@ def families():
     yield "mixed", mixed(), lambda text: False
 
 
+def real(folder):
+    """The tokenizer of a model that people use."""
+    t = Oracle.from_file(f"{folder}/tokenizer.json")
+    t.no_padding()
+    t.no_truncation()
+    yield "WordPiece of " + pathlib.Path(folder).parent.name, t, is_plain
+
+
 def main():
     seed = 20240607
     failed = 0
     print(f"seed {seed}")
     with tempfile.TemporaryDirectory() as folder:
-        for number, (name, oracle, offsets) in enumerate(families()):
+        for number, (name, oracle, offsets) in enumerate(real(os.environ["MODEL"]) if "MODEL" in os.environ else families()):
             oracle.add_tokens([AddedToken("Attention", single_word=True), AddedToken("한국", normalized=False),
                                AddedToken("heap", normalized=True)])
             path = f"{folder}/{number}.json"
