@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A BERT and a RoBERTa out of folders written here, against a float64 reference of a few lines: hidden states and weights. The bits of a
+"""BERT, RoBERTa, XLM-R, CamemBERT and DistilBERT out of folders written here, against a float64 reference of a few lines: hidden states and weights. The bits of a
 sequence are the same alone, in a batch, padded on either side, and watched."""
 import math
 import pathlib
@@ -39,14 +39,35 @@ def make_tensors():
     return {k: v.astype(np.float32) for k, v in t.items()}
 
 
-def reference(tensors, ids, types, first=0, heads=HEADS):
+def as_distilbert(tensors):
+    """The same numbers by DistilBERT's names, and its config; it has no segments."""
+    names = {ATTENTION + "query": "attention.q_lin", ATTENTION + "key": "attention.k_lin", ATTENTION + "value": "attention.v_lin",
+             OUTPUT + "dense": "attention.out_lin", OUTPUT + "LayerNorm": "sa_layer_norm", "intermediate.dense": "ffn.lin1",
+             "output.dense": "ffn.lin2", "output.LayerNorm": "output_layer_norm"}
+    renamed = {}
+    for name, t in tensors.items():
+        parts = name.split(".", 3)
+        if name.startswith("encoder"):
+            inner, end = parts[3].rsplit(".", 1)
+            name = f"distilbert.transformer.layer.{parts[2]}.{names[inner]}.{end}"
+        elif "token_type" in name:
+            continue
+        else:
+            name = "distilbert." + name
+        renamed[name] = t
+    config = {"model_type": "distilbert", "dim": WIDTH, "hidden_dim": HIDDEN, "n_layers": LAYERS, "n_heads": HEADS, "vocab_size": VOCAB,
+              "max_position_embeddings": ROOM, "activation": "gelu", "pad_token_id": PAD, "sinusoidal_pos_embds": False}
+    return config, renamed
+
+
+def reference(tensors, ids, types, first=0, heads=HEADS, eps=EPS):
     """[hidden states, the embeddings first], [weights of each layer] of one sequence."""
     t = {k: v.astype(np.float64) for k, v in tensors.items()}
     erf = np.vectorize(math.erf)
 
     def norm(x, name):
         x = x - x.mean(-1, keepdims=True)
-        return x / np.sqrt((x * x).mean(-1, keepdims=True) + EPS) * t[name + ".weight"] + t[name + ".bias"]
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + eps) * t[name + ".weight"] + t[name + ".bias"]
 
     def linear(x, name):
         return x @ t[name + ".weight"].T + t[name + ".bias"]
@@ -82,7 +103,8 @@ class Encoders(unittest.TestCase):
         self.folder.cleanup()
 
     def open(self, kind, f64=False):
-        path = write_folder(self.folder.name, dict(CONFIG, model_type=kind), self.tensors)
+        config, tensors = as_distilbert(self.tensors) if kind == "distilbert" else (dict(CONFIG, model_type=kind), self.tensors)
+        path = write_folder(self.folder.name, config, tensors)
         model = decodelib.Model(self.ctx, path, f64)
         self.addCleanup(model.close)
         return model
@@ -90,15 +112,19 @@ class Encoders(unittest.TestCase):
     def differences(self, kind, f64, first, **planted):
         """The largest of |ours - reference| over states and weights of the first sequence."""
         seen = []
-        ids, types = self.ids[0], self.types[0]
-        self.open(kind, f64).encode(ids[None], WIDTH, type_ids=types[None], watch=lambda *x: seen.append(x))
-        states, weights = reference(self.tensors, ids, types, first, **planted)
+        ids, types = self.ids[0], None if kind == "distilbert" else self.types[0][None]
+        self.open(kind, f64).encode(ids[None], WIDTH, type_ids=types, watch=lambda *x: seen.append(x))
+        tensors = dict(self.tensors)
+        if types is None:
+            types, planted = np.zeros((1, len(ids)), int), dict(planted, eps=1e-12)
+            tensors[EMBEDDINGS.format("token_type")] = np.zeros((2, WIDTH))
+        states, weights = reference(tensors, ids, types[0], first, **planted)
         self.assertEqual([layer for layer, _, _ in seen], list(range(-1, LAYERS)))
         worst = max(np.abs(hidden[0] - s).max() for (_, hidden, _), s in zip(seen, states))
         return max([worst] + [np.abs(w[0] - r).max() for (_, _, w), r in zip(seen[1:], weights) if w[0].shape == r.shape])
 
     def test_every_number(self):
-        for kind, first in (("bert", 0), ("roberta", PAD + 1)):
+        for kind, first in (("bert", 0), ("distilbert", 0), ("roberta", PAD + 1), ("xlm-roberta", PAD + 1), ("camembert", PAD + 1)):
             self.assertLess(self.differences(kind, False, first), 2e-5, kind)
             self.assertLess(self.differences(kind, True, first), 1e-12, kind)
             self.assertGreater(self.differences(kind, True, first + 1), 0.1, "positions off by one")
@@ -132,6 +158,7 @@ class Encoders(unittest.TestCase):
                 "must be \\[2,4,32\\]": lambda: model.encode(ids, WIDTH + 1),
                 "hole": lambda: model.encode(ids, WIDTH, mask=np.array([[1, 0, 1, 1]] * 2)),
                 "id": lambda: model.encode(ids + VOCAB, WIDTH),
+                "distilbert has no segments": lambda: self.open("distilbert").encode(ids, WIDTH, type_ids=ids),
                 "type_ids must": lambda: model.encode(ids, WIDTH, type_ids=np.zeros((2, 3), np.int64)),
                 "lengths\\[1\\] is 5": lambda: model.encode(ids, WIDTH, lengths=np.array([1, 5]))}.items():
             with self.assertRaisesRegex(Exception, words):
