@@ -4,10 +4,10 @@
 #include "explain.h"
 #include "message.h"
 #include "view.h"
+#include "view_model.h"
 
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* Row (layer and batch item, head, row) of the saved weights. */
 static attn_status read_row(void *user, const int64_t place[3], double *row, char *err, size_t err_size)
@@ -142,21 +142,26 @@ static int write_page(const options *o, explain_lang lang, view *w, const labels
     return status;
 }
 
-int cmd_view(const options *o)
+/* Options that only a model has a use for. */
+static int check_options(const options *o)
 {
-    struct stat info;
+    static const opt_id of_models[] = {OPT_TEXT, OPT_TEXT2, OPT_TARGET, OPT_LAYER, OPT_HEAD, OPT_PART, OPT_NPZ, OPT_JSON};
+    for (size_t i = 0; i < sizeof of_models / sizeof of_models[0]; i++)
+        if (opt_given(o, of_models[i]))
+            return trouble("--%s is for a model, and %s is neither a model folder nor a .gguf file", opt_table[of_models[i]].name,
+                           o->operand[0]);
+    return opt_given(o, OPT_HTML) ? EXIT_DONE : trouble("attn view needs --html OUT, the page that it writes");
+}
+
+static int view_file(const options *o)
+{
     view w = {.layers = 0};
     inputs in = {.o = o};
     labels words = {.row = {.count = 0}};
     const int lang = opt_choice(o, OPT_LANG);
-    if (lang == -2)
-        return EXIT_TROUBLE;
-    if (!opt_given(o, OPT_HTML))
-        return trouble("attn view needs --html OUT, the page that it writes");
-    if (stat(o->operand[0], &info) == 0 && S_ISDIR(info.st_mode))
-        return trouble("%s is a folder, and attn view reads a .npz or .safetensors file of saved attention; models are not shown yet",
-                       o->operand[0]);
-    int status = labels_read(&words, o);
+    int status = lang == -2 ? EXIT_TROUBLE : check_options(o);
+    if (!status)
+        status = labels_read(&words, o);
     if (!status)
         status = view_read(&w, &in, o->operand[0]);
     if (!status)
@@ -166,3 +171,5 @@ int cmd_view(const options *o)
     inputs_close(&in);
     return status;
 }
+
+int cmd_view(const options *o) { return is_model(o->operand[0]) ? view_model(o) : view_file(o); }

@@ -54,6 +54,8 @@ void explain_rope(const explanation *e);
 int explain_stages(const explanation *e);
 /* The weights of one head as a heat map, as --heat has it: some rows of many, keys in bands. 0, or an exit code after a message. */
 int explain_heat(const explanation *e, int64_t batch, int64_t head);
+/* The same of rows that `read` gives: Lk shares, NaN for a hidden key. */
+int explain_heat_map(const explanation *e, int (*read)(const explanation *e, const void *user, int64_t i, double *row), const void *user);
 /* --cell. */
 int explain_cell(const explanation *e, const char *place);
 /* The sums of a row, every term of them: q . k of key j, behind `lead`; the columns of the output; the part of it that is key j's. */

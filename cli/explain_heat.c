@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The weights of one head as a heat map. */
+/* Weights as a heat map. */
 #include "explain.h"
 #include "message.h"
 #include "text.h"
@@ -46,13 +46,13 @@ static void choose_columns(const explanation *e, map *m)
 }
 
 /* The largest share of each band of keys; NaN where all of them are hidden. */
-static void pool(const explanation *e, const row_numbers *r, map *m, double *share)
+static void pool(const explanation *e, const double *row, map *m, double *share)
 {
     for (int64_t c = 0; c < m->count; c++)
         share[c] = NAN;
     for (int64_t j = 0; j < e->z->Lk; j++)
-        if (!r->hidden[j])
-            share[j / m->keys] = fmax(share[j / m->keys], r->stage[STAGE_WEIGHTS][j]);
+        if (!isnan(row[j]))
+            share[j / m->keys] = fmax(share[j / m->keys], row[j]);
     for (int64_t c = 0; c < m->count; c++) {
         m->largest = fmax(m->largest, share[c]);
         m->hidden = m->hidden || isnan(share[c]);
@@ -94,23 +94,43 @@ static void print_map(const explanation *e, const map *m)
     putchar('\n');
 }
 
-int explain_heat(const explanation *e, int64_t batch, int64_t head)
+int explain_heat_map(const explanation *e, int (*read)(const explanation *e, const void *user, int64_t i, double *row), const void *user)
 {
     int status = EXIT_DONE;
     if (e->heat == HEAT_OFF || e->z->Lk == 0)
         return EXIT_DONE;
     map *m = need_zeroed(1, sizeof *m);
+    double *row = need_zeroed((size_t)e->z->Lk, sizeof *row);
     choose_rows(e, m);
     choose_columns(e, m);
     for (int k = 0; k < m->rows && !status; k++) {
-        row_numbers r = {.b = 0};
-        status = row_collect(e, batch, head, m->row[k], &r);
+        status = read(e, user, m->row[k], row);
         if (!status)
-            pool(e, &r, m, m->share[k]);
-        row_free(&r);
+            pool(e, row, m, m->share[k]);
     }
     if (!status)
         print_map(e, m);
+    free(row);
     free(m);
     return status;
+}
+
+typedef struct place {
+    int64_t batch, head;
+} place;
+
+static int read_weights(const explanation *e, const void *user, int64_t i, double *row)
+{
+    const place *at = user;
+    row_numbers r = {.b = 0};
+    const int status = row_collect(e, at->batch, at->head, i, &r);
+    for (int64_t j = 0; j < e->z->Lk && !status; j++)
+        row[j] = r.hidden[j] ? NAN : r.stage[STAGE_WEIGHTS][j];
+    row_free(&r);
+    return status;
+}
+
+int explain_heat(const explanation *e, int64_t batch, int64_t head)
+{
+    return explain_heat_map(e, read_weights, &(place){.batch = batch, .head = head});
 }

@@ -53,19 +53,38 @@ static const char *command_of(page *p, const options *o)
     return w.text;
 }
 
-/* "q.csv, k.csv, v.csv": the files without their folders. */
+/* A path without its folders, and without a slash at its end. */
+static void append_name(words *w, const char *path)
+{
+    size_t end = strlen(path), start;
+    while (end > 1 && path[end - 1] == '/')
+        end--;
+    for (start = end; start > 0 && path[start - 1] != '/'; start--)
+        continue;
+    append(w, path + start, end - start);
+}
+
+/* "q.csv, k.csv, v.csv", or "model: the text that it reads". */
 static const char *title_of(page *p, const options *o)
 {
-    words w = {.room = 1};
+    const char *model = o->value[OPT_FROM], *text = o->value[OPT_TEXT];
+    words w = {.room = 3 + (model ? strlen(model) : 0) + (text ? strlen(text) : 0)};
     for (int i = 0; i < o->operands; i++)
         w.room += strlen(o->operand[i]) + 3;
     w.text = page_memory(p, (int64_t)w.room, 1);
-    for (int i = 0; i < o->operands && w.text; i++) {
-        const char *slash = strrchr(o->operand[i], '/'), *name = slash ? slash + 1 : o->operand[i];
+    if (!w.text)
+        return "";
+    for (int i = 0; i < o->operands; i++) {
         append(&w, ", ", i ? 2 : 0);
-        append(&w, name, strlen(name));
+        append_name(&w, o->operand[i]);
     }
-    return w.text ? w.text : "";
+    if (model)
+        append_name(&w, model);
+    if (text) {
+        append(&w, ": ", 2);
+        append(&w, text, strlen(text));
+    }
+    return w.text;
 }
 
 void explain_page(const options *o, const char *kind, explain_lang lang, int round, results *r, page *p)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Multi-head attention: projections, split, the stages of every head, joining, W_O. */
 #include "explain_mha.h"
+#include "explain_model.h"
 #include "finish.h"
 #include "message.h"
 #include "rule.h"
@@ -16,6 +17,7 @@ typedef struct whole {
     attn_tensor *out;
     attn_tensor *concat;      /* NULL, or of --json and --npz */
     attn_tensor head_results; /* of --npz */
+    model_layer *from;        /* NULL, or of --from */
 } whole;
 
 static int64_t rows_of(const attn_tensor *t) { return t->shape[t->ndim - 2]; }
@@ -65,12 +67,25 @@ static void print_join(const whole *a)
     table_tensor(stdout, a->out, a->e.row_names, a->e.round, 4);
 }
 
+/* What X is in a model. */
+static explain_word x_word(const whole *a)
+{
+    const attn_layer_part *facts = &a->from->facts;
+    if (a->from->part == MODEL_CROSS)
+        return W_X_CROSS;
+    return facts->has_norm && !(facts->flags & ATTN_LAYER_POST_NORM) ? W_X_NORMED : W_X_STATES;
+}
+
 static int print_text(const whole *a)
 {
     const attn_tensor *memory = a->m.memory_given ? a->m.memory_given : &a->m.x;
     const attn_tensor *memory_v = a->m.memory_v_given ? a->m.memory_v_given : memory;
     const attn_mha_desc *w = &a->w.desc;
     char x[SHAPE_TEXT];
+    if (a->from) {
+        printf(explain_say(a->e.lang, W_MODEL_LAYER), a->from->run.info.type, (long long)a->from->number, model_part_name[a->from->part]);
+        printf("\n%s\n", explain_say(a->e.lang, x_word(a)));
+    }
     printf("X %s\n", tensor_shape_text(x, &a->m.x));
     print_projection(a, 'Q', w->b_q, &a->m.x, a->w.columns_q, a->e.z->H);
     print_projection(a, 'K', w->b_k, memory, a->w.columns_k, a->e.z->Hkv);
@@ -133,6 +148,8 @@ static int compute(whole *a, results *r, page *p, qkv *t)
     const bool paged = opt_given(r->o, OPT_HTML);
     if (paged)
         explain_page(r->o, a->e.turn->given ? "sdpa" : "mha", a->e.lang, a->e.round, r, p);
+    if (paged && a->from)
+        page_note(p, "%s", explain_say(a->e.lang, x_word(a)));
     int status = add_results(a, r, &sdpa, &opts);
     if (!status)
         status = results_open(r, false);
@@ -167,6 +184,10 @@ static int run(whole *a, const labels *words)
     if (z.B == 0 || z.Lq == 0)
         return trouble("there is no row to explain: X has no element along its batch or row axis");
     int status = labels_fit(words, z.Lq, z.Lk, a->m.memory_given, &a->e.row_names, &a->e.key_names);
+    if (a->from) {
+        a->e.row_names = (const char *const *)model_part_rows(&a->from->run, a->from->part)->name;
+        a->e.key_names = (const char *const *)model_part_keys(&a->from->run, a->from->part)->name;
+    }
     if (!status)
         status = compute(a, &r, &p, &t);
     if (!status && opt_given(o, OPT_CELL))
@@ -181,6 +202,35 @@ static int run(whole *a, const labels *words)
     return status;
 }
 
+/* X, the memories and the weights: of files, or of a model. */
+static int read_arrays(whole *a, inputs *in)
+{
+    const options *o = in->o;
+    int status = EXIT_DONE;
+    if (a->from)
+        status = model_layer_open(a->from, a->e.s, &a->m, &a->w);
+    else
+        status = read_mha_inputs(&a->m, in, o->operand[0]);
+    if (!status && !a->from)
+        status = read_mha_weights(&a->w, in, o->operand[1]);
+    if (!status)
+        choose_mha_precision(&a->w, &a->m);
+    return status;
+}
+
+/* The options of the attention, the files' or the model's RoPE. */
+static int read_rules(whole *a, inputs *in, attention_setup *setup)
+{
+    int status = setup_attention(setup, in);
+    if (!status)
+        status = rule_settle(a->e.s, &setup->opts, &a->m.x, a->m.memory_given ? a->m.memory_given : &a->m.x, a->m.memory_v_given, true);
+    if (!status)
+        status = rope_read(a->e.turn, in);
+    if (!status && a->from)
+        model_layer_settle(a->from, &setup->opts, a->e.turn);
+    return status;
+}
+
 int explain_mha(const options *o)
 {
     session s;
@@ -189,29 +239,23 @@ int explain_mha(const options *o)
     attn_mha_weights *prepared = NULL;
     labels words = {.row = {.count = 0}};
     rotation turn = {.given = false};
-    whole a = {.e = {.s = &s, .opts = &setup.opts, .turn = &turn}};
+    model_layer from = {.number = 0};
+    whole a = {.e = {.s = &s, .opts = &setup.opts, .turn = &turn}, .from = opt_given(o, OPT_FROM) ? &from : NULL};
     int status = session_open(&s, o);
     if (status)
         return status;
     status = explain_settings(o, &a.e, &words);
     if (!status)
-        status = read_mha_inputs(&a.m, &in, o->operand[0]);
+        status = read_arrays(&a, &in);
     if (!status)
-        status = read_mha_weights(&a.w, &in, o->operand[1]);
-    if (!status) {
-        choose_mha_precision(&a.w, &a.m);
-        status = setup_attention(&setup, &in);
-    }
-    if (!status)
-        status = rule_settle(&s, &setup.opts, &a.m.x, a.m.memory_given ? a.m.memory_given : &a.m.x, a.m.memory_v_given, true);
+        status = read_rules(&a, &in, &setup);
     if (!status && attn_mha_prepare(s.ctx, &prepared, &a.w.desc) != ATTN_OK)
         status = library_trouble(attn_ctx_error(s.ctx));
     a.prepared = prepared;
     if (!status)
-        status = rope_read(&turn, &in);
-    if (!status)
         status = run(&a, &words);
     rope_free(&turn);
+    model_layer_close(&from);
     labels_free(&words);
     attn_mha_weights_destroy(prepared);
     inputs_close(&in);

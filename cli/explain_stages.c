@@ -4,6 +4,8 @@
 #include "message.h"
 #include "text.h"
 
+#include <math.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -187,16 +189,30 @@ static int explain_head(const explanation *e, int64_t batch, int64_t head, bool 
     return status;
 }
 
+/* Which columns turn together, and by how much. */
+static void print_angles(const explanation *e)
+{
+    const char *pairs = e->turn->interleaved ? "(2p, 2p+1)" : "(p, p + d/2)";
+    char first[CELL_TEXT], last[CELL_TEXT];
+    int64_t p = e->z->d / 2 - 1;
+    if (!e->turn->rope) {
+        printf("    %s: pos * %s^(-2p/%lld)\n", pairs, explain_setting(first, e->turn->theta), (long long)e->z->d);
+        return;
+    }
+    while (p > 0 && isnan(attn_rope_frequency(e->turn->rope, p))) /* fewer columns than all turn */
+        p--;
+    printf("    ");
+    printf(explain_say(e->lang, W_ROPE_MODEL), pairs, explain_setting(first, attn_rope_frequency(e->turn->rope, 0)),
+           explain_setting(last, attn_rope_frequency(e->turn->rope, p)));
+    putchar('\n');
+}
+
 void explain_rope(const explanation *e)
 {
-    char formula[160], theta[CELL_TEXT];
     if (!e->turn->given)
         return;
-    explain_setting(theta, e->turn->theta);
-    snprintf(formula, sizeof formula, "RoPE(q), RoPE(k) = q_rot, k_rot");
-    explain_heading(formula, "", explain_say(e->lang, W_ROPE));
-    printf(e->turn->interleaved ? "    (2p, 2p+1): pos * %s^(-2p/%lld)\n" : "    (p, p + d/2): pos * %s^(-2p/%lld)\n", theta,
-           (long long)e->z->d);
+    explain_heading("RoPE(q), RoPE(k) = q_rot, k_rot", "", explain_say(e->lang, W_ROPE));
+    print_angles(e);
     print_heading(stdout, "q_rot");
     table_tensor(stdout, &e->t->q, e->row_names, e->round, 4);
     print_heading(stdout, "k_rot");

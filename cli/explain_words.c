@@ -62,6 +62,22 @@ static const char *const words[W_COUNT][LANG_COUNT] = {
     [W_RESHAPE_ALONE] = {"a reshape alone would mix rows: head %lld would start",
                          "reshape만 하면 행이 섞인다: 헤드 %lld의 처음이 이렇게 된다"},
     [W_JOINED_SAME] = {"the numbers of X again", "다시 X의 수가 된다"},
+    [W_MODEL_SIZES] = {"%s: %lld layers of %lld heads of %lld columns", "%s: 층 %lld개, 층마다 헤드 %lld개, 헤드마다 열 %lld개"},
+    [W_MODEL_TEXT] = {"text:", "글:"},
+    [W_MODEL_TARGET] = {"target:", "번역:"},
+    [W_PART_ENCODER] = {"encoder: self-attention", "인코더: 셀프 어텐션"},
+    [W_PART_DECODER] = {"decoder: self-attention", "디코더: 셀프 어텐션"},
+    [W_PART_CROSS] = {"cross-attention: the target reads the text", "크로스 어텐션: 번역이 글을 읽는다"},
+    [W_SHARPNESS] = {"the largest weight of a row, on average; layers down, heads across",
+                     "행마다 가장 큰 가중치의 평균; 세로는 층, 가로는 헤드"},
+    [W_LAYER_HEAD] = {"layer %lld, head %lld", "층 %lld, 헤드 %lld"},
+    [W_CAUSAL_MARK] = {"x: hidden, it comes later (causal)", "x: 가려짐, 뒤에 온다 (causal)"},
+    [W_MODEL_LAYER] = {"%s, layer %lld: %s", "%s, 층 %lld: %s"},
+    [W_X_STATES] = {"X is what the layer takes: the hidden states behind the layer before", "X는 이 층에 들어오는 은닉 상태, 곧 앞 층의 출력이다"},
+    [W_X_NORMED] = {"X is what the layer takes, behind the norm that comes first", "X는 이 층에 들어온 은닉 상태를 먼저 정규화한 것이다"},
+    [W_X_CROSS] = {"X is what the self-attention of the layer gives, M what the encoder gives",
+                   "X는 이 층의 셀프 어텐션이 낸 것, M은 인코더가 낸 것이다"},
+    [W_ROPE_MODEL] = {"%s: pos * f_p, f_0 = %s, the last %s", "%s: pos * f_p, f_0 = %s, 마지막은 %s"},
 };
 
 const char *explain_say(explain_lang lang, explain_word word) { return words[word][lang]; }

@@ -65,6 +65,21 @@ typedef enum explain_word {
     W_HEAD_STARTS,
     W_RESHAPE_ALONE,
     W_JOINED_SAME,
+    /* models */
+    W_MODEL_SIZES,
+    W_MODEL_TEXT,
+    W_MODEL_TARGET,
+    W_PART_ENCODER,
+    W_PART_DECODER,
+    W_PART_CROSS,
+    W_SHARPNESS,
+    W_LAYER_HEAD,
+    W_CAUSAL_MARK,
+    W_MODEL_LAYER,
+    W_ROPE_MODEL,
+    W_X_STATES,
+    W_X_NORMED,
+    W_X_CROSS,
     W_COUNT
 } explain_word;
 

@@ -6,8 +6,9 @@
 #define WRITING (VERB_SDPA | VERB_MHA)
 #define ATTENTION (WRITING | EXPLAINED | VERB_DIAGNOSE)
 #define WITH_MHA (VERB_MHA | VERB_EXPLAIN_MHA | VERB_DIAGNOSE_MHA)
+#define RUNNING (ATTENTION | VERB_SELFTEST | VERB_INFO | VERB_BENCH | VERB_GENERATE | VERB_EMBED | VERB_VIEW)
 #define PICTURED (VERB_EXPLAIN_SPLIT | VERB_VIEW)
-#define SHOWING (WRITING | EXPLAINED | VERB_EXPLAIN_SPLIT | VERB_SHOW)
+#define SHOWING (WRITING | EXPLAINED | PICTURED | VERB_SHOW)
 
 const char *const opt_section_title[SEC_COUNT] = {
     [SEC_HEADS] = "Heads and projections",
@@ -94,6 +95,12 @@ const opt_desc opt_table[OPT_COUNT] = {
          "Write one stage: scores, scaled, capped, masked, weights, output, row_max, entropy; of mha also q, k, v, z. Repeatable."},
 
     [OPT_ARRAY] = {0, "array", "NAME", VERB_VIEW, SEC_EXPLAIN, "Only the arrays whose names begin with NAME."},
+    [OPT_LAYER] = {0, "layer", "N", VERB_VIEW | VERB_EXPLAIN_MHA, SEC_EXPLAIN, "The layer of a model, counted from 0. Default: 0."},
+    [OPT_HEAD] = {0, "head", "N", VERB_VIEW, SEC_EXPLAIN, "The head that is shown large, counted from 0. Default: 0."},
+    [OPT_PART] = {0, "part", "encoder|decoder|cross", VERB_VIEW | VERB_EXPLAIN_MHA, SEC_EXPLAIN,
+                  "Which attention of a model that has several. Default: the first."},
+    [OPT_FROM] = {0, "from", "DIR|F.gguf", VERB_EXPLAIN_MHA, SEC_EXPLAIN,
+                  "Explain a layer of this model while it reads --text, instead of X and WEIGHTS: its numbers, heads, mask and RoPE."},
     [OPT_CELL] = {0, "cell", "B,H,I[,J]", EXPLAINED, SEC_EXPLAIN,
                   "One row with every number of its sum: batch item B, head H, row I; with J one key of it."},
     [OPT_TOKENS] = {0, "tokens", "TEXT|F", EXPLAINED | PICTURED, SEC_EXPLAIN,
@@ -102,13 +109,14 @@ const opt_desc opt_table[OPT_COUNT] = {
                         "Name the keys by words of their own, as in cross-attention; --tokens then names the rows alone."},
     [OPT_LANG] = {0, "lang", "en|ko", EXPLAINED | PICTURED | VERB_DIAGNOSE, SEC_EXPLAIN, "Explain in English or in Korean. Default: en."},
     [OPT_HEAT] =
-        {0, "heat", "auto|color|ascii|off", EXPLAINED, SEC_EXPLAIN,
+        {0, "heat", "auto|color|ascii|off", EXPLAINED | VERB_VIEW, SEC_EXPLAIN,
          "How the weights are drawn in the text: 256 colours, characters, or not at all. Default: auto, colours on a terminal that has "
          "them and UTF-8."},
     [OPT_HTML] = {0, "html", "F", EXPLAINED | PICTURED, SEC_EXPLAIN,
                   "Write all of it as one page for a browser, which needs no network, instead of text."},
-    [OPT_NPZ] = {0, "npz", "F", EXPLAINED, SEC_EXPLAIN,
-                 "Write every stage as an array of this .npz file too, by TransformerLens's names where it has one."},
+    [OPT_NPZ] = {0, "npz", "F", EXPLAINED | VERB_VIEW, SEC_EXPLAIN,
+                 "Write every stage as an array of this .npz file too, by TransformerLens's names where it has one; of a model's text its "
+                 "attentions."},
 
     [OPT_GOT] = {0, "got", "OUT", VERB_DIAGNOSE, SEC_DIAGNOSE, "The output to be judged; its dtype says which error bound holds."},
     [OPT_GOT_WEIGHTS] = {0, "got-weights", "W", VERB_DIAGNOSE, SEC_DIAGNOSE,
@@ -117,7 +125,11 @@ const opt_desc opt_table[OPT_COUNT] = {
                   "Equal is abs(got - right) <= atol + rtol * abs(right), instead of the bound of docs/numerics.md."},
     [OPT_ATOL] = {0, "atol", "X", VERB_DIAGNOSE, SEC_DIAGNOSE, "The same; one of the two not given is 0."},
 
-    [OPT_TEXT] = {0, "text", "TEXT", VERB_EMBED, SEC_TEXT, "A text. Repeatable."},
+    [OPT_TEXT] = {0, "text", "TEXT", VERB_EMBED | VERB_VIEW | VERB_EXPLAIN_MHA, SEC_TEXT,
+                  "What the model reads; of embed repeatable, a vector for each."},
+    [OPT_TEXT2] = {0, "text2", "TEXT", VERB_VIEW | VERB_EXPLAIN_MHA, SEC_TEXT, "The second text of a pair, for encoders that take one."},
+    [OPT_TARGET] = {0, "target", "TEXT", VERB_VIEW | VERB_EXPLAIN_MHA, SEC_TEXT,
+                    "What the decoder of a translating model has said. Default: its own greedy translation."},
     [OPT_FILE] = {0, "file", "F", VERB_EMBED, SEC_TEXT, "A text on each line of F; - is standard input."},
     [OPT_POOL] = {0, "pool", "declared|cls|mean|max|mean_sqrt_len_tokens|weightedmean|lasttoken", VERB_EMBED, SEC_TEXT,
                   "How the rows of a text become one vector. Default: declared, what the folder says, else the mean."},
@@ -149,14 +161,14 @@ const opt_desc opt_table[OPT_COUNT] = {
     [OPT_COMPARE] = {0, "compare", "F", VERB_BENCH, SEC_RUN,
                      "What a former run printed with --json: the ratio of its time to the new one of each case, above 1 where this run is "
                      "faster; a ! marks those that differ by more than their spread."},
-    [OPT_THREADS] = {0, "threads", "N", ATTENTION | VERB_SELFTEST | VERB_INFO | VERB_BENCH | VERB_GENERATE | VERB_EMBED, SEC_RUN,
+    [OPT_THREADS] = {0, "threads", "N", RUNNING, SEC_RUN,
                      "Threads. Default: ATTN_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs this process may use (bench: 1)."},
-    [OPT_ISA] = {0, "isa", "scalar|avx2|avx512|neon", ATTENTION | VERB_SELFTEST | VERB_INFO | VERB_BENCH | VERB_GENERATE | VERB_EMBED,
-                 SEC_RUN, "The instruction set level. Default: ATTN_ISA, else the best this CPU can run."},
+    [OPT_ISA] = {0, "isa", "scalar|avx2|avx512|neon", RUNNING, SEC_RUN,
+                 "The instruction set level. Default: ATTN_ISA, else the best this CPU can run."},
     [OPT_RELAXED] = {0, "relaxed", NULL, ATTENTION, SEC_RUN,
                      "Faster decoding: a row's bits may depend on how a call is split along Lq, within the error bound."},
 
-    [OPT_JSON] = {0, "json", NULL, VERB_ALL & ~VERB_VIEW, SEC_MESSAGES, "Print JSON to standard output."},
+    [OPT_JSON] = {0, "json", NULL, VERB_ALL, SEC_MESSAGES, "Print JSON to standard output."},
     [OPT_MARKDOWN] = {0, "markdown", NULL, VERB_BENCH, SEC_MESSAGES, "Print a Markdown table."},
     [OPT_ROUND] = {0, "round", "N", SHOWING | VERB_EMBED, SEC_MESSAGES,
                    "Decimals of the numbers shown on a terminal or written as text. Default: 4 shown, all written."},

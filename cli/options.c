@@ -90,7 +90,7 @@ static int record(options *o, opt_id id, const char *value)
         if (*count == MAX_REPEATED)
             return trouble("--%s is given more than %d times", opt_table[id].name, MAX_REPEATED);
         (id == OPT_STAGE ? o->stage : o->stop)[(*count)++] = value;
-    } else if (id == OPT_TEXT) {
+    } else if (id == OPT_TEXT && o->bit == VERB_EMBED) {
         if (o->texts == MAX_TEXTS)
             return trouble("--text is given more than %d times; write the texts into a file, each on a line, and give --file", MAX_TEXTS);
         o->text[o->texts++] = value;
@@ -135,8 +135,11 @@ static int check_operands(const options *o)
 {
     if (opt_given(o, OPT_HELP) || opt_given(o, OPT_VERSION))
         return EXIT_DONE;
-    if (o->operands >= o->verb->min_operands && o->operands <= o->verb->max_operands)
+    const bool from = opt_given(o, OPT_FROM); /* a model takes the place of the files */
+    if (from ? o->operands == 0 : o->operands >= o->verb->min_operands && o->operands <= o->verb->max_operands)
         return EXIT_DONE;
+    if (from)
+        return trouble("--from takes the place of X and WEIGHTS, and %s is given too; leave one out", o->operand[0]);
     const char *hint = "";
     for (int id = 0; id < OPT_COUNT; id++) /* "--causal top-left" leaves a file called top-left */
         if (o->operands > o->verb->max_operands && o->value[id] && !*o->value[id] && opt_table[id].arg)

@@ -54,8 +54,20 @@ typedef struct page_shape {
 /* How the weights are in the page. */
 typedef enum page_weights { PAGE_NO_WEIGHTS, PAGE_WEIGHTS_EXACT, PAGE_WEIGHTS_U8, PAGE_WEIGHTS_TOP } page_weights;
 
+/* Which word each token of an axis belongs to: `of` [tokens], `name` [count]. */
+typedef struct page_words {
+    const int64_t *of;
+    int64_t count;
+    const char *const *name;
+} page_words;
+
 typedef struct page {
     const char *kind, *title, *command, *lang, *isa;
+    const char *part;                     /* NULL, or which attention of a model this is */
+    struct page *more;                    /* NULL, or the model's next attention: of it `part` to `array` and `weights` count */
+    page_words query_words, key_words;    /* of NULL: not known */
+    bool causal;                          /* without options: a row sees no key after it */
+    int64_t at_layer, at_head;            /* of a view: what it opens at */
     page_shape shape;
     const attn_sdpa_opts *opts;                                             /* NULL: no options to show */
     double scale;                                                           /* that was used */
@@ -124,11 +136,15 @@ typedef struct page_base64 {
 } page_base64;
 void page_base64_number(page_base64 *b, attn_dtype dtype, double value);
 void page_base64_end(page_base64 *b);
-attn_status page_begin_element(attn_stream *to, const char *name);
+/* part: NULL, or what stands before the names of a further attention's arrays. */
+attn_status page_begin_element(attn_stream *to, const char *part, const char *name);
 attn_status page_end_element(attn_stream *to);
 
+/* The name of an array in the file: NAME, or PART_NAME of a further attention. */
+enum { PAGE_NAME = 96 };
+const char *page_array_name(char out[PAGE_NAME], const char *part, const char *name);
 /* The text of attn-data; *text is to be freed. */
 attn_status page_head(const page *p, char **text, size_t *size);
 /* The elements of the weights that are not exact. */
-attn_status page_write_weights(page *p, attn_stream *to);
+attn_status page_write_weights(page *p, const char *part, attn_stream *to);
 #endif

@@ -104,32 +104,93 @@ static void write_array(json_writer *j, const char *name, attn_dtype dtype, int3
     jw_end(j, '}');
 }
 
-static void write_arrays(json_writer *j, const page *p)
+static void write_arrays_of(json_writer *j, const page *p, const char *part)
 {
+    char name[PAGE_NAME];
     const page_shape *s = &p->shape;
     const int64_t cells[] = {s->layers * s->B, s->H, s->Lq, p->weights == PAGE_WEIGHTS_TOP ? p->top_keys : s->Lk};
-    jw_begin(j, "arrays", '{');
     for (int i = 0; i < p->arrays; i++)
-        write_array(j, p->array[i].name, p->array[i].dtype, p->array[i].ndim, p->array[i].shape);
+        write_array(j, page_array_name(name, part, p->array[i].name), p->array[i].dtype, p->array[i].ndim, p->array[i].shape);
     if (p->weights == PAGE_WEIGHTS_U8) {
-        write_array(j, "weights_u8", ATTN_U8, 4, cells);
-        write_array(j, "weights_scale", ATTN_F32, 3, cells);
+        write_array(j, page_array_name(name, part, "weights_u8"), ATTN_U8, 4, cells);
+        write_array(j, page_array_name(name, part, "weights_scale"), ATTN_F32, 3, cells);
     } else if (p->weights == PAGE_WEIGHTS_TOP) {
-        write_array(j, "top_index", ATTN_I32, 4, cells);
-        write_array(j, "top_weight", ATTN_F32, 4, cells);
+        write_array(j, page_array_name(name, part, "top_index"), ATTN_I32, 4, cells);
+        write_array(j, page_array_name(name, part, "top_weight"), ATTN_F32, 4, cells);
     }
+}
+
+static void write_arrays(json_writer *j, const page *p)
+{
+    jw_begin(j, "arrays", '{');
+    write_arrays_of(j, p, NULL);
+    for (const page *more = p->more; more; more = more->more)
+        write_arrays_of(j, more, more->part);
     jw_end(j, '}');
+}
+
+static void write_summary(json_writer *j, const page *p)
+{
+    if (p->weights != PAGE_WEIGHTS_TOP) {
+        write_null(j, "summary");
+        return;
+    }
+    jw_begin(j, "summary", '{');
+    jw_int(j, "k", p->top_keys);
+    jw_end(j, '}');
+}
+
+static void write_words(json_writer *j, const char *key, const page_words *w, int64_t tokens)
+{
+    const attn_tensor of = attn_tensor_of((void *)(uintptr_t)w->of, ATTN_I64, 1, &tokens);
+    jw_begin(j, key, '{');
+    jw_values(j, "of", &of);
+    write_names(j, "names", w->name, w->count);
+    jw_end(j, '}');
+}
+
+static void write_labels(json_writer *j, const page *p)
+{
+    jw_begin(j, "labels", '{');
+    write_names(j, "query", p->query_names, p->shape.Lq);
+    write_names(j, "key", p->key_names, p->shape.Lk);
+    write_names(j, "layer", p->layer_names, p->shape.layers);
+    jw_end(j, '}');
+}
+
+static void write_part(json_writer *j, const page *p)
+{
+    jw_string(j, "part", p->part);
+    jw_bool(j, "causal", p->causal);
+    jw_begin(j, "words", '{');
+    write_words(j, "query", &p->query_words, p->shape.Lq);
+    write_words(j, "key", &p->key_words, p->shape.Lk);
+    jw_end(j, '}');
+}
+
+/* Of a model: what tells this attention from others, where the page opens, and the model's other attentions. */
+static void write_model(json_writer *j, const page *p)
+{
+    write_part(j, p);
+    jw_begin(j, "at", '{');
+    jw_int(j, "layer", p->at_layer);
+    jw_int(j, "head", p->at_head);
+    jw_end(j, '}');
+    jw_begin(j, "more", '[');
+    for (const page *more = p->more; more; more = more->more) {
+        jw_begin(j, NULL, '{');
+        write_shape(j, &more->shape);
+        write_labels(j, more);
+        write_part(j, more);
+        write_summary(j, more);
+        jw_end(j, '}');
+    }
+    jw_end(j, ']');
 }
 
 static void write_rest(json_writer *j, const page *p)
 {
-    if (p->weights == PAGE_WEIGHTS_TOP) {
-        jw_begin(j, "summary", '{');
-        jw_int(j, "k", p->top_keys);
-        jw_end(j, '}');
-    } else {
-        write_null(j, "summary");
-    }
+    write_summary(j, p);
     write_names(j, "left_out", p->left_out, p->left);
     write_names(j, "notes", (const char *const *)p->note, p->notes);
 }
@@ -150,11 +211,9 @@ static void write_document(json_writer *j, const page *p)
         write_options(j, p);
     else
         write_null(j, "options");
-    jw_begin(j, "labels", '{');
-    write_names(j, "query", p->query_names, p->shape.Lq);
-    write_names(j, "key", p->key_names, p->shape.Lk);
-    write_names(j, "layer", p->layer_names, p->shape.layers);
-    jw_end(j, '}');
+    write_labels(j, p);
+    if (p->part)
+        write_model(j, p);
     write_arrays(j, p);
     write_rest(j, p);
     jw_end(j, '}');

@@ -70,10 +70,10 @@ static attn_status put_rows(pass *a, void (*put)(pass *, int64_t))
     return status == ATTN_OK ? a->b->status : status;
 }
 
-static attn_status put_kept(attn_stream *to, const char *name, const float *kept, int64_t count)
+static attn_status put_kept(attn_stream *to, const char *part, const char *name, const float *kept, int64_t count)
 {
     page_base64 b = {.to = to};
-    attn_status s = page_begin_element(to, name);
+    attn_status s = page_begin_element(to, part, name);
     for (int64_t i = 0; i < count && s == ATTN_OK && b.status == ATTN_OK; i++)
         page_base64_number(&b, ATTN_F32, kept[i]);
     page_base64_end(&b);
@@ -81,7 +81,7 @@ static attn_status put_kept(attn_stream *to, const char *name, const float *kept
     return s == ATTN_OK ? page_end_element(to) : s;
 }
 
-attn_status page_write_weights(page *p, attn_stream *to)
+attn_status page_write_weights(page *p, const char *part, attn_stream *to)
 {
     const bool top = p->weights == PAGE_WEIGHTS_TOP;
     if (!top && p->weights != PAGE_WEIGHTS_U8)
@@ -90,14 +90,14 @@ attn_status page_write_weights(page *p, attn_stream *to)
     const int64_t kept = s->layers * s->B * s->H * s->Lq * (top ? p->top_keys : 1);
     page_base64 b = {.to = to};
     pass a = {.p = p, .b = &b, .row = malloc((size_t)s->Lk * sizeof *a.row), .kept = malloc((size_t)kept * sizeof *a.kept)};
-    attn_status status = a.row && a.kept ? page_begin_element(to, top ? "top_index" : "weights_u8")
+    attn_status status = a.row && a.kept ? page_begin_element(to, part, top ? "top_index" : "weights_u8")
                                          : page_fail(p, ATTN_E_NOMEM, "out of memory for %lld rows of weights", (long long)kept);
     if (status == ATTN_OK)
         status = put_rows(&a, top ? put_top_row : put_u8_row);
     if (status == ATTN_OK)
         status = page_end_element(to);
     if (status == ATTN_OK)
-        status = put_kept(to, top ? "top_weight" : "weights_scale", a.kept, kept);
+        status = put_kept(to, part, top ? "top_weight" : "weights_scale", a.kept, kept);
     free(a.row);
     free(a.kept);
     return status;

@@ -66,10 +66,17 @@ void page_base64_end(page_base64 *b)
 
 static attn_status put_text(attn_stream *to, const char *text) { return attn_stream_write(to, text, strlen(text)); }
 
-attn_status page_begin_element(attn_stream *to, const char *name)
+const char *page_array_name(char out[PAGE_NAME], const char *part, const char *name)
 {
-    char tag[128];
-    snprintf(tag, sizeof tag, "\n<script type=\"text/plain\" class=\"attn-array\" id=\"attn-array-%s\">", name);
+    snprintf(out, PAGE_NAME, "%s%s%s", part ? part : "", part ? "_" : "", name);
+    return out;
+}
+
+attn_status page_begin_element(attn_stream *to, const char *part, const char *name)
+{
+    char tag[80 + PAGE_NAME], whole[PAGE_NAME];
+    snprintf(tag, sizeof tag, "\n<script type=\"text/plain\" class=\"attn-array\" id=\"attn-array-%s\">",
+             page_array_name(whole, part, name));
     return put_text(to, tag);
 }
 
@@ -124,10 +131,10 @@ static attn_status put_rows(page *p, page_base64 *b, const page_array *a)
     return s;
 }
 
-static attn_status put_array(page *p, attn_stream *to, const page_array *a)
+static attn_status put_array(page *p, const char *part, attn_stream *to, const page_array *a)
 {
     page_base64 b = {.to = to};
-    attn_status s = page_begin_element(to, a->name);
+    attn_status s = page_begin_element(to, part, a->name);
     if (s == ATTN_OK && a->rows.read)
         s = put_rows(p, &b, a);
     for (int64_t i = 0; i < a->parts && s == ATTN_OK; i++)
@@ -135,6 +142,14 @@ static attn_status put_array(page *p, attn_stream *to, const page_array *a)
     page_base64_end(&b);
     s = s == ATTN_OK ? b.status : s;
     return s == ATTN_OK ? page_end_element(to) : s;
+}
+
+static attn_status put_arrays(page *p, const char *part, attn_stream *to)
+{
+    attn_status s = ATTN_OK;
+    for (int i = 0; i < p->arrays && s == ATTN_OK; i++)
+        s = put_array(p, part, to, &p->array[i]);
+    return s == ATTN_OK ? page_write_weights(p, part, to) : s;
 }
 
 static attn_status put_data(page *p, attn_stream *to)
@@ -146,9 +161,13 @@ static attn_status put_data(page *p, attn_stream *to)
         return page_fail(p, s, "out of memory for the data of the page");
     s = put_json(to, text, size);
     free(text);
-    for (int i = 0; i < p->arrays && s == ATTN_OK; i++)
-        s = put_array(p, to, &p->array[i]);
-    return s == ATTN_OK ? page_write_weights(p, to) : s;
+    s = s == ATTN_OK ? put_arrays(p, NULL, to) : s;
+    for (page *more = p->more; more && s == ATTN_OK; more = more->more) {
+        s = put_arrays(more, more->part, to);
+        if (s != ATTN_OK)
+            page_fail(p, s, "%s", more->sentence);
+    }
+    return s;
 }
 
 attn_status page_write(void *user, attn_stream *to, char *err, size_t err_size)

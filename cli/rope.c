@@ -4,7 +4,6 @@
 #include "message.h"
 #include "rule.h"
 
-#include <attn/attn_model.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +151,7 @@ static int turn_one(rotation *r, session *s, const attn_rope *rope, const sizes 
 int rope_turn(rotation *r, session *s, const attn_sdpa_opts *opts, qkv *t)
 {
     sizes z;
-    attn_rope *rope = NULL;
+    attn_rope *own = NULL;
     if (!r->given || !sizes_of(&z, t, opts->cu_seqlens_q != NULL)) /* the library says what is wrong with the ranks */
         return EXIT_DONE;
     if ((opts->cu_seqlens_q == NULL) != (opts->cu_seqlens_k == NULL) || z.B * z.H * z.Lq * z.Lk == 0)
@@ -162,7 +161,7 @@ int rope_turn(rotation *r, session *s, const attn_sdpa_opts *opts, qkv *t)
                                  .head_dim = z.d,
                                  .theta = r->theta};
     int status = find_positions(r, opts, &z);
-    if (!status && attn_rope_create(s->ctx, &rope, &desc) != ATTN_OK)
+    if (!status && !r->rope && attn_rope_create(s->ctx, &own, &desc) != ATTN_OK)
         status = library_trouble(attn_ctx_error(s->ctx));
     r->before = *t;
     r->turned = (qkv){.q = {.data = NULL}, .v = t->v};
@@ -170,11 +169,12 @@ int rope_turn(rotation *r, session *s, const attn_sdpa_opts *opts, qkv *t)
         r->turned.q = *r->wanted[0];
         r->turned.k = *r->wanted[1];
     }
+    const attn_rope *rope = r->rope ? r->rope : own;
     if (!status)
         status = turn_one(r, s, rope, &z, &t->q, r->where.rows, &r->turned.q);
     if (!status)
         status = turn_one(r, s, rope, &z, &t->k, r->where.keys, &r->turned.k);
-    attn_rope_destroy(rope);
+    attn_rope_destroy(own);
     *t = status ? *t : r->turned;
     return status;
 }

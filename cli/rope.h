@@ -6,8 +6,11 @@
 #include "attention.h"
 #include "mha_weights.h"
 
+#include <attn/attn_model.h>
+
 typedef struct rotation {
     bool given;
+    const attn_rope *rope; /* of a model, instead of theta: NULL where --rope says it */
     double theta;
     bool interleaved;
     attn_tensor positions; /* of --positions: [L] or [B,L] of the keys; data NULL: not given */

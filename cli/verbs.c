@@ -23,7 +23,8 @@ const verb_desc verb_table[] = {
      "# weights as PyTorch's nn.MultiheadAttention names and stores them\nattn mha x.npy state.safetensors --torch --heads 12 --causal",
      2, 2},
     {"explain", VERB_EXPLAIN,
-     "explain sdpa Q K V [--cell B,H,I[,J]] [options]\nexplain mha X WEIGHTS --heads H [--cell B,H,I[,J]] [options]\nexplain split X "
+     "explain sdpa Q K V [--cell B,H,I[,J]] [options]\nexplain mha X WEIGHTS --heads H [--cell B,H,I[,J]] [options]\n"
+     "explain mha --from DIR|FILE.gguf --layer N --text T [options]\nexplain split X "
      "--heads H",
      "show every stage of attention with its formula, shapes and numbers",
      "Each stage is shown with its formula, its shapes and its numbers: scores, scaled, capped, masked, weights, output. A small row is "
@@ -31,14 +32,21 @@ const verb_desc verb_table[] = {
      "hand. --cell shows every number of one row, and why each hidden key is hidden.\n\n"
      "explain split shows how (L,H*d) becomes H heads: by a reshape and a transpose, never by a reshape alone.",
      "# the textbook's two words\nattn explain sdpa q.csv k.csv v.csv\n"
-     "# one row of head 2 of a causal run, in Korean\nattn explain sdpa q.npy k.npy v.npy --causal --cell 0,2,5 --lang ko",
+     "# one row of head 2 of a causal run, in Korean\nattn explain sdpa q.npy k.npy v.npy --causal --cell 0,2,5 --lang ko\n"
+     "# a layer of a real model, every number of it\n"
+     "attn explain mha --from all-MiniLM-L6-v2 --layer 2 --text 'A small cat.' --html cat.html",
      1, 4},
-    {"view", VERB_VIEW, "view FILE --html OUT [options]", "show attention that another program saved as a page for a browser",
-     "FILE is a .npz, .safetensors or .npy file. It holds attention weights as Hugging Face's attentions, one array (L,H,Lq,Lk), (H,Lq,Lk) "
-     "or "
+    {"view", VERB_VIEW, "view DIR|FILE.gguf --text T [--html OUT] [options]\nview FILE --html OUT [options]",
+     "show the attention of a model, or what another program saved",
+     "DIR is a folder as Hugging Face's libraries write it, FILE.gguf one of llama.cpp's: the model reads the text, and the weights of "
+     "all its layers and heads are shown, as text or as a page for a browser, with --json and --npz for programs. Of a model that "
+     "translates the encoder's, the decoder's and the cross-attention.\n\n"
+     "Or FILE is a .npz, .safetensors or .npy file. It holds attention weights as Hugging Face's attentions, one array (L,H,Lq,Lk), "
+     "(H,Lq,Lk) or "
      "(L,B,H,Lq,Lk), or an array (B,H,Lq,Lk) or (H,Lq,Lk) for each layer, in the order of the numbers in their names.\n\n"
      "Or it holds stages by name: blocks.0.attn.hook_pattern and others of TransformerLens, or weights, scores and others of attn.\n\n"
-     "Nothing is computed: the page shows the numbers of the file.",
+     "Of such a file nothing is computed: the page shows its numbers.",
+     "# where does each head of each layer look?\nattn view all-MiniLM-L6-v2 --text 'The cat sat on the mat.' --html cat.html\n"
      "# saved with numpy.savez('a.npz', *[a.numpy() for a in out.attentions])\n"
      "attn view a.npz --tokens tokens.json --html a.html",
      1, 1},

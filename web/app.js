@@ -7,6 +7,7 @@ const MANY_HEADS = 16;
 const app = {
     file: null, model: null, stages: [], maps: [], picked: null, teacher: null, playing: 0, dark: false, projector: false,
     table: false, hide: false, turned: false, colours: 'matrix', revealed: new Set(), part: 0,
+    parts: [], which: 0, words: false, grid: null,
     view: {stage: 0, batch: 0, head: 0, mode: 'one'},
 };
 
@@ -284,6 +285,13 @@ function headBy(step) {
     render();
 }
 
+function layerBy(step) {
+    if (app.model.layered) {
+        app.view.batch = (app.view.batch + step + app.model.B) % app.model.B;
+        render();
+    }
+}
+
 const actions = {
     previous: () => goStage(app.view.stage - 1),
     next: () => goStage(app.view.stage + 1),
@@ -294,6 +302,9 @@ const actions = {
     fit: () => zoom(0),
     previousHead: () => headBy(-1),
     nextHead: () => headBy(1),
+    previousLayer: () => layerBy(-1),
+    nextLayer: () => layerBy(1),
+    words: () => switchPart(app.which, !app.words),
     allHeads: () => { app.view.mode = app.view.mode === 'all' ? 'one' : 'all'; render(); },
     transpose: toggle('turned'),
     hide: () => { app.revealed.clear(); toggle('hide')(); },
@@ -368,7 +379,9 @@ function toggleTeacher() {
 
 function writeHash() {
     const v = app.view, p = app.picked;
-    const parts = {stage: stageNow().id, batch: v.batch || null, head: v.head || null, mode: v.mode === 'one' ? null : v.mode,
+    const parts = {stage: stageNow().id, part: app.which || null, words: app.words ? 1 : null,
+                   batch: v.batch || (app.file.info.at ? 0 : null),
+                   head: v.head || (app.file.info.at ? 0 : null), mode: v.mode === 'one' ? null : v.mode,
                    cell: p && !p.matrix ? `${p.panel}.${p.i}.${p.j}` : null,
                    lang: language};
     const text = Object.entries(parts).filter(([, value]) => value !== null).map(([key, value]) => `${key}=${value}`).join('&');
@@ -382,9 +395,13 @@ function writeHash() {
 function readHash() {
     const at = new URLSearchParams(location.hash.slice(1)), v = app.view;
     const within = (text, count) => Math.min(Math.max(0, Number.parseInt(text, 10) || 0), count - 1);
+    if (!app.teacher) {
+        choosePart(within(at.get('part'), app.parts.length), at.get('words') === '1');
+    }
+    const opens = app.file.info.at || {layer: 0, head: 0};
     v.stage = Math.max(0, app.stages.findIndex((stage) => stage.id === at.get('stage')));
-    v.batch = within(at.get('batch'), app.model.B);
-    v.head = within(at.get('head'), app.model.H);
+    v.batch = within(at.get('batch') ?? opens.layer, app.model.B);
+    v.head = within(at.get('head') ?? opens.head, app.model.H);
     v.mode = ['all', 'average', 'maximum'].includes(at.get('mode')) ? at.get('mode') : 'one';
     const cell = (at.get('cell') || '').split('.');
     const [i, j] = cell.slice(1).map(Number);
@@ -437,8 +454,8 @@ function renderFoot() {
 }
 
 function start() {
-    app.file = readModel();
-    setModel(app.file);
+    app.parts = readModels();
+    choosePart(0, false);
     setLanguage(readHash() || app.file.info.lang);
     wire();
     render();

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # usage: cmake -D scripts=A.js;B.js -D source=FOLDER -D folder=BUILD_FOLDER -P assemble.cmake
-# Joins the scripts, puts them and the style sheet into page.html, and cuts it at the place of the data into two C arrays. The page's
-# content security policy allows exactly these two texts, by their SHA-256. Also writes both halves as files, for the tests.
+# Joins the scripts without their comments, puts them and the style sheet into page.html, and cuts it at the place of the data into two C
+# arrays. The page's content security policy allows exactly these two texts, by their SHA-256. Also writes both halves as files, for the
+# tests.
 
 # out = the base64 form of a hexadecimal number of 64 digits (256 bits: ten groups of three bytes, and two bytes)
 function(base64_of_sha256 hex out)
@@ -31,6 +32,8 @@ endfunction()
 set(script "\n")
 foreach(path IN LISTS scripts)
     file(READ "${path}" part)
+    string(REGEX REPLACE "\n *//[^\n]*" "" part "\n${part}") # lines that are nothing but a comment
+    string(SUBSTRING "${part}" 1 -1 part)
     string(APPEND script "${part}")
 endforeach()
 file(READ "${source}/page.css" style)

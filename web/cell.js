@@ -114,6 +114,9 @@ function explainWeight({model, head, i, j, value}) {
         return [{why: whyHidden(head, i, j)}, {line: say('hidden_weight')},
             ...(head.computes && head.row(i).visible === 0 ? [{line: say('empty_row')}] : [])];
     }
+    if (model.tokens) {
+        return explainJoinedWords(head, i, j);
+    }
     if (!head.computes && !head.stored('masked')) {
         const word = value === undefined ? say('not_top', {k: model.info.summary.k}) : say('view_softmax');
         return [{line: word}, topTerms(head, i)].filter(Boolean);

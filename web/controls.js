@@ -12,7 +12,7 @@ function pressButton(text, pressed, act, more = {}) {
 }
 
 function controls(stage, view) {
-    const bar = el('div.controls'), model = app.model;
+    const bar = el('div.controls', {}, ...(app.teacher ? [] : partControls())), model = app.model;
     if (model.B > 1) {
         const names = model.labels.layer || null;
         const select = numberSelect('batch', model.B, view.batch, (b) => { app.view.batch = b; }, names);

@@ -97,7 +97,7 @@ class Model {
         this.info = info;
         this.kind = info.kind;
         this.arrays = arrays;
-        this.options = info.options || {};
+        this.options = info.options || (info.causal ? {causal: true} : {});
         this.known = Boolean(info.options);
         this.labels = readLabels(info.labels);
         const s = info.shape || {};
@@ -124,11 +124,17 @@ class Model {
     }
 }
 
-function readModel() {
-    const info = JSON.parse(document.getElementById('attn-data').textContent);
-    const arrays = {};
-    for (const [name, about] of Object.entries(info.arrays || {})) {
-        arrays[name] = arrayOfElement(name, about);
-    }
-    return new Model(info, arrays);
+// The arrays whose names begin so, without that; of '' those of no other part.
+function readArrays(info, prefix, others) {
+    const mine = (name) => name.startsWith(prefix) && !(prefix === '' && others.some((other) => name.startsWith(other)));
+    return Object.fromEntries(Object.entries(info.arrays || {}).filter(([name]) => mine(name))
+        .map(([name, about]) => [name.slice(prefix.length), arrayOfElement(name, about)]));
+}
+
+// What the page has: one thing, or the several attentions of a model.
+function readModels() {
+    const info = JSON.parse(document.getElementById('attn-data').textContent), more = info.more || [];
+    const others = more.map((part) => `${part.part}_`);
+    return [new Model(info, readArrays(info, '', others)),
+        ...more.map((part, n) => new Model({...info, ...part}, readArrays(info, others[n], others)))];
 }

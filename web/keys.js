@@ -4,7 +4,7 @@
 // [keys as shown, word that explains them]
 const KEY_LIST = [
     ['← →', 'k_stage'], ['p n', 'k_stage_any'], ['1 … 9', 'k_number'], ['↑ ↓ ← →', 'k_move'], ['Home End', 'k_ends'],
-    ['Enter', 'k_enter'], ['+ - 0', 'k_zoom'], [', .', 'k_heads'],
+    ['Enter', 'k_enter'], ['+ - 0', 'k_zoom'], [', .', 'k_heads'], ['[ ]', 'k_layers'], ['w', 'k_words'],
     ['a', 'k_all'], ['Space', 'k_play'], ['t', 'k_transpose'], ['h', 'k_hide'], ['l', 'k_language'],
     ['d', 'k_theme'], ['b', 'k_projector'], ['?', 'k_help'], ['Esc', 'k_close'],
 ];
@@ -12,7 +12,7 @@ const KEY_LIST = [
 // Which action a key stands for; the actions are those of app.js.
 const KEY_ACTIONS = {
     ArrowLeft: 'previous', ArrowRight: 'next', p: 'previous', n: 'next', '+': 'zoomIn', '=': 'zoomIn', '-': 'zoomOut', 0: 'fit',
-    ',': 'previousHead', '.': 'nextHead', a: 'allHeads', ' ': 'play',
+    ',': 'previousHead', '.': 'nextHead', '[': 'previousLayer', ']': 'nextLayer', w: 'words', a: 'allHeads', ' ': 'play',
     t: 'transpose', h: 'hide', l: 'language', d: 'theme', b: 'projector', '?': 'help', Escape: 'escape',
 };
 

@@ -22,6 +22,10 @@ function renderStage() {
         renderBands(stage, view, body, width);
     } else if (view.mode === 'all' && stage.perHead && app.model.H > 1) {
         renderHeads(stage, view, body);
+    } else if (showsLayers(stage, view)) {
+        const large = el('div.large');
+        body.append(el('div.with-layers', {}, layersGrid(width), large));
+        renderPanels(stage, view, large, large.clientWidth);
     } else {
         renderPanels(stage, view, body, width);
     }
@@ -163,6 +167,9 @@ function partSelect(stage) {
 
 function stageNotes(stage) {
     const model = app.model, notes = [];
+    if (model.tokens) {
+        notes.push(say('words_note'));
+    }
     if (stage.id === 'weights') {
         if (model.has('top_index')) {
             notes.push(say('summary_note', {k: model.info.summary ? model.info.summary.k : model.arrays.top_index.shape.at(-1)}),

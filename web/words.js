@@ -192,6 +192,23 @@ const WORDS = {
     wrong: ['Not yet. Try again.', '아직 아닙니다. 다시 해 보세요.'],
     reveal_all: ['Show all answers', '답 모두 보기'],
 
+    // ---- a model ----
+    part: ['Attention', '어텐션'],
+    part_encoder: ['encoder', '인코더'],
+    part_decoder: ['decoder', '디코더'],
+    part_cross: ['cross', '크로스'],
+    units: ['Units', '단위'],
+    units_tokens: ['tokens', '토큰'],
+    units_words: ['words', '단어'],
+    words_note: ['Tokens are joined to words: the weight on a word is the sum of the weights on its tokens, ' +
+                 'and the row of a word is the mean of the rows of its tokens, so that it still sums to 1.',
+                 '토큰을 단어로 이었습니다. 단어를 보는 가중치는 그 토큰들을 보는 가중치의 합이고, 단어의 행은 그 토큰들의 행의 평균입니다. 그래서 행의 합은 여전히 1입니다.'],
+    words_cell: ['The query word has {q} tokens, the key word {k}: weights are summed over the key, and the mean is taken over the query.',
+                 '쿼리 단어는 토큰 {q}개, 키 단어는 토큰 {k}개입니다. 키 쪽은 가중치를 더하고 쿼리 쪽은 평균을 냅니다.'],
+    layers_title: ['Layers and heads', '층과 헤드'],
+    layers_hint: ['{B} layers down, {H} heads across. Each has its own range of colours; a click opens it.',
+                  '세로는 층 {B}개, 가로는 헤드 {H}개입니다. 색 범위는 저마다 다릅니다. 누르면 열립니다.'],
+
     // ---- heads ----
     side_by_side: ['All {n} heads with the same colours. Click a cell to open its head.', '헤드 {n}개를 같은 색 범위로 보여 줍니다. 칸을 누르면 그 헤드가 열립니다.'],
     split: ['Split', '나누기'],
@@ -241,6 +258,8 @@ const WORDS = {
     k_enter: ['how this cell comes about', '이 칸의 계산 보기'],
     k_zoom: ['zoom in, zoom out, fit', '확대, 축소, 맞춤'],
     k_heads: ['previous or next head', '이전 또는 다음 헤드'],
+    k_layers: ['previous or next layer', '이전 또는 다음 층'],
+    k_words: ['tokens, or words', '토큰 또는 단어'],
     k_all: ['all heads side by side', '모든 헤드 나란히 보기'],
     k_play: ['play or pause', '재생 또는 멈춤'],
     k_transpose: ['transpose view', '전치해서 보기'],

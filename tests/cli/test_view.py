@@ -193,7 +193,7 @@ def test_refusals():
     pathlib.Path("cut.npz").write_bytes(pathlib.Path("kinds.npz").read_bytes()[:-30])
     refused("cut.npz", "view", "cut.npz")
     os.mkdir("model")
-    refused("model is a folder, and attn view reads a .npz or .safetensors file", "view", "model")
+    refused("model is a model, and --text is missing: what it is to read", "view", "model")
     refused("--tokens has 2 words, and there are 4 rows and 4 keys", "view", "kinds.npz", "--array", "decoder", "--tokens", "a b")
     run = attn("view", "kinds.npz", check=False)
     assert run.returncode == 2 and run.stderr == b"attn: attn view needs --html OUT, the page that it writes\n"
