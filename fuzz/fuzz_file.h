@@ -8,15 +8,7 @@
 #include <string.h>
 
 #include "attn/attn_io.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* A wrong promise ends the run as a sanitizer's finding would. */
-static inline void require(int holds)
-{
-    if (!holds)
-        abort();
-}
+#include "fuzz_require.h"
 
 static inline unsigned read_all(const attn_tensor *t)
 {

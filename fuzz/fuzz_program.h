@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fuzz_require.h"
+
 enum { MAX_ELEMENTS = 1 << 12, MAX_TENSORS = 64 };
 
 typedef struct program {
@@ -16,15 +18,6 @@ typedef struct program {
     attn_tensor tensors[MAX_TENSORS];
     int n_tensors;
 } program;
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_of_data);
-
-/* A broken promise ends the run as a sanitizer's finding would. */
-static inline void require(int holds)
-{
-    if (!holds)
-        abort();
-}
 
 /* A refusal has a sentence. */
 static inline int is_done(const attn_ctx *ctx, attn_status s)

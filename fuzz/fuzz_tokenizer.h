@@ -8,15 +8,7 @@
 #include <string.h>
 
 #include "internal.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* A wrong promise ends the run as a sanitizer's finding would. */
-static inline void require(bool holds)
-{
-    if (!holds)
-        abort();
-}
+#include "fuzz_require.h"
 
 static inline void fuzz_text(const attn_tokenizer *t, const char *text, size_t size)
 {

@@ -129,7 +129,8 @@ static int64_t packed_size(const attn_packing *p)
 
 static attn_status fail_memory(attn_ctx *ctx, const attn_weight_source *s)
 {
-    return attn_fail(ctx, ATTN_E_NOMEM, "out of memory: %s of %lld x %lld was refused", s->name, (long long)s->terms, (long long)s->columns);
+    return attn_fail(ctx, ATTN_E_NOMEM, "out of memory: %s of %lld x %lld was refused", s->name, (long long)s->terms,
+                     (long long)s->columns);
 }
 
 attn_status attn_matrix_pack(attn_ctx *ctx, attn_matrix *m, int is_f64, const attn_weight_source *s)

@@ -44,7 +44,8 @@ def write_folder(place, dtype, size):
     header, at = {}, 0
     for name, shape in shapes():
         n = int(np.prod(shape)) * size
-        header[".".join(NAMES.get(part, part) for part in name.split("."))] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + n]}
+        renamed = ".".join(NAMES.get(part, part) for part in name.split("."))
+        header[renamed] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + n]}
         at += n
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -61,7 +62,8 @@ def write_gguf(place):
               a + "feed_forward_length": HIDDEN, a + "attention.head_count": HEADS, a + "attention.head_count_kv": SHARED,
               a + "attention.layer_norm_rms_epsilon": 1e-5, a + "vocab_size": VOCAB}
     block = b"\x00\x10" + bytes(range(32))  # Q8_0
-    tensors = {name: np.ones(shape) if len(shape) == 1 else ("Q8_0", shape, block * (int(np.prod(shape)) // 32)) for name, shape in shapes()}
+    tensors = {name: np.ones(shape) if len(shape) == 1 else ("Q8_0", shape, block * (int(np.prod(shape)) // 32))
+               for name, shape in shapes()}
     (place / "model.gguf").write_bytes(gguf(values, tensors))
     return place / "model.gguf"
 
