@@ -37,7 +37,11 @@ static char *read_prompt(const options *o)
         }
     }
     text[size] = '\0';
-    return text;
+    if (strlen(text) == size)
+        return text;
+    trouble("standard input: byte %zu of the prompt is a NUL; text is needed", strlen(text));
+    free(text);
+    return NULL;
 }
 
 /* The text that is encoded: the prompt, or the chat template's around it. free() it; NULL after a message. */

@@ -3,6 +3,7 @@
 #ifndef ATTN_IO_REPORT_H
 #define ATTN_IO_REPORT_H
 
+#include "../common/sentence.h"
 #include "attn/attn_io.h"
 
 /* Where the sentence goes and which file, and which part of it, it is about. */
@@ -18,8 +19,5 @@ __attribute__((format(printf, 3, 4))) attn_status attn_io_fail(const struct repo
 /* ATTN_E_IO: "file: doing: strerror(error)". */
 attn_status attn_io_fail_errno(const struct report *r, int error, const char *doing);
 attn_status attn_io_fail_nomem(const struct report *r);
-
-/* The bytes of the UTF-8 sequence at p, which ends with a 0 somewhere; 0 when there is none (overlong, a surrogate, beyond U+10FFFF). */
-size_t attn_utf8_length(const char *p);
 
 #endif

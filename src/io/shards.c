@@ -3,6 +3,7 @@
    a missing one is known before any work. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "file.h"
 #include "json_walk.h"
@@ -36,7 +37,13 @@ static attn_status open_shard(struct attn_file *f, const char *name, const struc
         return attn_io_fail_nomem(r);
     memcpy(path, f->path, folder);
     strcpy(path + folder, name);
-    const attn_status s = attn_file_open(&f->shards[f->shard_count], path, r->text, r->size);
+    const struct report shard = {.text = r->text, .size = r->size, .file = path};
+    struct stat st;
+    attn_status s = ATTN_OK;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        s = attn_io_fail(&shard, ATTN_E_IO, "a shard is a regular file");
+    if (s == ATTN_OK)
+        s = attn_file_open(&f->shards[f->shard_count], path, r->text, r->size);
     free(path);
     f->shard_count += s == ATTN_OK;
     return s;

@@ -20,10 +20,12 @@ static attn_status read_all(const char *path, char **text, size_t *size, const s
     struct stat st;
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
-        const int missing = fd < 0 && errno == ENOENT;
+        const int missing = fd < 0 && errno == ENOENT, forbidden = fd < 0 && errno == EACCES;
         if (fd >= 0)
             close(fd);
-        return attn_load_fail(r, ATTN_E_IO, missing ? "there is no such file" : "cannot be read; a regular file is needed");
+        return attn_load_fail(r, ATTN_E_IO, missing     ? "there is no such file"
+                                            : forbidden ? "permission to read it is denied"
+                                                        : "cannot be read; a regular file is needed");
     }
     *size = (size_t)st.st_size;
     *text = st.st_size <= MAX_BYTES ? malloc(*size + 1) : NULL;

@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report.h"
 
-#include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "../common/sentence.h"
 
 attn_status attn_load_fail(const struct load_report *r, attn_status status, const char *format, ...)
 {
-    if (!r->text || !r->size)
-        return status;
-    const int n = snprintf(r->text, r->size, "%s: ", r->file);
-    if (n >= 0 && (size_t)n < r->size) {
-        va_list args;
-        va_start(args, format);
-        vsnprintf(r->text + n, r->size - (size_t)n, format, args);
-        va_end(args);
-    }
-    for (char *c = r->text; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f)
-            *c = '?';
+    va_list args;
+    va_start(args, format);
+    attn_sentence(r->text, r->size, r->file, NULL, format, args);
+    va_end(args);
     return status;
 }
 
@@ -40,4 +34,12 @@ int attn_load_exists(const char *dir, const char *name)
     char path[LOAD_PATH];
     const int n = snprintf(path, sizeof path, "%s/%s", dir, name);
     return n > 0 && n < LOAD_PATH && access(path, F_OK) == 0;
+}
+
+attn_status attn_load_regular(const char *path, const struct load_report *r)
+{
+    struct stat st;
+    if (stat(path, &st) != 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+        return ATTN_OK;
+    return attn_load_fail(r, ATTN_E_IO, "this is no regular file; a model's weights are mapped and read more than once");
 }

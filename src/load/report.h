@@ -23,4 +23,6 @@ attn_status attn_load_fail_nomem(const struct load_report *r);
 attn_status attn_load_path(char path[LOAD_PATH], const char *dir, const char *name, const struct load_report *r);
 /* 1 when there is a file of that name in the folder. */
 int attn_load_exists(const char *dir, const char *name);
+/* ATTN_E_IO for a pipe or a device, which would be waited for. What else is wrong with the path is found by opening it. */
+attn_status attn_load_regular(const char *path, const struct load_report *r);
 #endif

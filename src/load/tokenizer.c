@@ -157,7 +157,7 @@ static attn_status of_gguf(attn_tokenizer **out, const attn_file *f, const char 
 
 attn_status attn_pretrained_tokenizer(attn_tokenizer **out, const char *path, char *err, size_t err_size)
 {
-    const struct load_report r = {.text = err, .size = err_size, .file = "attn_pretrained_tokenizer"};
+    const struct load_report r = {.text = err, .size = err_size, .file = path ? path : "attn_pretrained_tokenizer"};
     attn_file *f = NULL;
     if (out)
         *out = NULL;
@@ -165,7 +165,8 @@ attn_status attn_pretrained_tokenizer(attn_tokenizer **out, const char *path, ch
         return attn_load_fail(&r, ATTN_E_ARG, "%s is NULL", out ? "path" : "out");
     if (attn_format_of(path) != ATTN_FORMAT_GGUF)
         return attn_tokenizer_open(out, path, err, err_size);
-    attn_status status = attn_file_open(&f, path, err, err_size);
+    attn_status status = attn_load_regular(path, &r);
+    status = status ? status : attn_file_open(&f, path, err, err_size);
     status = status ? status : of_gguf(out, f, path, err, err_size);
     attn_file_close(f);
     return status;

@@ -29,24 +29,33 @@ attn_status attn_build_vocabulary(struct builder *b, const char *table, const ch
     return b->weights->status;
 }
 
-static void add_stop(struct attn_pretrained *m, int64_t id)
+/* 0: there are too many. An id that the vocabulary does not have never comes. */
+static int add_stop(struct attn_pretrained *m, int64_t id)
 {
     for (int i = 0; i < m->stop_count; i++)
         if (m->stop[i] == id)
-            return;
-    if (id >= 0 && id < m->info.vocab && m->stop_count < MODEL_STOPS)
-        m->stop[m->stop_count++] = (int32_t)id;
+            return 1;
+    if (id < 0 || id >= m->info.vocab)
+        return 1;
+    if (m->stop_count == MODEL_STOPS)
+        return 0;
+    m->stop[m->stop_count++] = (int32_t)id;
+    return 1;
 }
 
 /* A number, or a list of them. */
-static void stops_of_config(struct attn_pretrained *m, const struct config *c)
+static attn_status stops_of_config(struct attn_pretrained *m, const struct config *c)
 {
     const json_t *value = json_object_get(c->root, "eos_token_id");
-    if (json_is_integer(value))
-        add_stop(m, json_integer_value(value));
-    for (size_t i = 0; i < json_array_size(value); i++)
-        if (json_is_integer(json_array_get(value, i)))
-            add_stop(m, json_integer_value(json_array_get(value, i)));
+    const size_t count = json_is_array(value) ? json_array_size(value) : (size_t)attn_config_has(c, "eos_token_id");
+    for (size_t i = 0; i < count; i++) {
+        const json_t *id = json_is_array(value) ? json_array_get(value, i) : value;
+        if (!json_is_integer(id))
+            return attn_load_fail(&c->report, ATTN_E_FORMAT, "eos_token_id must be a whole number or a list of them");
+        if (!add_stop(m, json_integer_value(id)))
+            return attn_load_fail(&c->report, ATTN_E_UNSUPPORTED, "eos_token_id has more than %d ids; no more end a text here", MODEL_STOPS);
+    }
+    return ATTN_OK;
 }
 
 static void stops_of_gguf(struct attn_pretrained *m, const attn_file *f)
@@ -67,13 +76,12 @@ attn_status attn_build_stops(struct builder *b)
         stops_of_gguf(m, b->weights->file);
         return ATTN_OK;
     }
-    stops_of_config(m, b->config);
-    if (!attn_load_exists(m->path, "generation_config.json"))
-        return ATTN_OK;
+    attn_status status = stops_of_config(m, b->config);
+    if (status != ATTN_OK || !attn_load_exists(m->path, "generation_config.json"))
+        return status;
     struct config c;
-    const attn_status status = attn_config_open(&c, m->path, "generation_config.json", &b->report);
-    if (status == ATTN_OK)
-        stops_of_config(m, &c);
+    status = attn_config_open(&c, m->path, "generation_config.json", &b->report);
+    status = status ? status : stops_of_config(m, &c);
     attn_config_close(&c);
     return status;
 }

@@ -37,6 +37,7 @@ attn_status attn_weights_open(struct weights *w, const char *dir, const char *na
     *w = (struct weights){.status = ATTN_OK};
     w->report = (struct load_report){.text = r->text, .size = r->size, .file = w->path};
     w->status = choose(w, dir, name ? name : "model", r);
+    w->status = w->status ? w->status : attn_load_regular(w->path, &w->report);
     if (w->status == ATTN_OK)
         w->status = attn_file_open(&w->file, w->path, r->text, r->size);
     if (w->status != ATTN_OK)
@@ -53,7 +54,8 @@ attn_status attn_weights_open_gguf(struct weights *w, attn_ctx *ctx, const char 
     w->report = (struct load_report){.text = r->text, .size = r->size, .file = w->path};
     if (snprintf(w->path, sizeof w->path, "%s", path) >= (int)sizeof w->path)
         return w->status = attn_load_fail(r, ATTN_E_IO, "the path is too long");
-    w->status = attn_file_open(&w->file, path, r->text, r->size);
+    w->status = attn_load_regular(path, &w->report);
+    w->status = w->status ? w->status : attn_file_open(&w->file, path, r->text, r->size);
     if (w->status != ATTN_OK)
         return w->status;
     w->used = calloc(attn_file_count(w->file) + 1, 1);

@@ -41,7 +41,7 @@ attn_status attn_file_read(struct text_file *f, const struct report *r, const ch
     if (n < 0 || (size_t)n >= sizeof f->path)
         return attn_text_fail(r, ATTN_E_IO, "the name of the folder is too long");
     f->report = (struct report){r->text, r->size, f->path};
-    const int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 && (errno == ENOENT || errno == ENOTDIR))
         return ATTN_OK;
     if (fd < 0)

@@ -1,39 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report.h"
 
-#include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "utf8.h"
-
-/* A file's own words may hold anything; a terminal must not obey them, and the sentence is to be UTF-8. */
-static void hide_what_is_no_text(char *text)
-{
-    const size_t size = strlen(text);
-    for (size_t i = 0; i < size;) {
-        uint32_t c = 0;
-        const size_t n = attn_utf8_read(text + i, size - i, &c);
-        if (n == 0 || c < 0x20 || (c >= 0x7f && c < 0xa0))
-            memset(text + i, '?', n ? n : 1);
-        i += n ? n : 1;
-    }
-}
+#include "../common/sentence.h"
 
 attn_status attn_text_fail(const struct report *r, attn_status status, const char *format, ...)
 {
-    if (r->text == NULL || r->size == 0)
-        return status;
-    const int n = r->file ? snprintf(r->text, r->size, "%s: ", r->file) : 0;
-    if (n >= 0 && (size_t)n < r->size) {
-        va_list args;
-        va_start(args, format);
-        vsnprintf(r->text + n, r->size - (size_t)n, format, args);
-        va_end(args);
-    }
-    hide_what_is_no_text(r->text);
+    va_list args;
+    va_start(args, format);
+    attn_sentence(r->text, r->size, r->file, NULL, format, args);
+    va_end(args);
     return status;
 }
 
