@@ -57,11 +57,12 @@ static void note_oddness(page *p, const view *w)
     const oddness o = look_at(w);
     if (o.not_finite)
         page_note(p, "%lld of the weights are not finite, the first at layer %lld, batch item %lld, head %lld, row %lld, key %lld",
+                  "유한하지 않은 가중치가 %lld개 있다. 처음은 층 %lld, 배치 %lld, 헤드 %lld, 행 %lld, 키 %lld",
                   (long long)o.not_finite, (long long)o.layer, (long long)o.index[0], (long long)o.index[1], (long long)o.index[2],
                   (long long)o.index[3]);
     if (o.least < 1 - far || o.most > 1 + far)
-        page_note(p, "the rows sum to %.4g at least and %.4g at most, not to 1: these may be scores, or weights after dropout", o.least,
-                  o.most);
+        page_note(p, "the rows sum to %.4g at least and %.4g at most, not to 1: these may be scores, or weights after dropout",
+                  "행의 합이 1이 아니라 %.4g부터 %.4g까지이다: 점수이거나 dropout 뒤의 가중치일 수 있다", o.least, o.most);
 }
 
 /* Every stage that the file has; the weights by the rule for their size. */
@@ -121,7 +122,7 @@ static int fill(page *p, view *w, const labels *words)
         note_oddness(p, w);
     }
     if (w->unread)
-        page_note(p, "arrays that are not shown: %s", w->unread);
+        page_note(p, "arrays that are not shown: %s", "보이지 않은 배열: %s", w->unread);
     return explain_page_status(p, add_stages(p, w));
 }
 

@@ -149,7 +149,7 @@ static int compute(whole *a, results *r, page *p, qkv *t)
     if (paged)
         explain_page(r->o, a->e.turn->given ? "sdpa" : "mha", a->e.lang, a->e.round, r, p);
     if (paged && a->from)
-        page_note(p, "%s", explain_say(a->e.lang, x_word(a)));
+        page_note(p, "%s", "%s", explain_say(a->e.lang, x_word(a)));
     int status = add_results(a, r, &sdpa, &opts);
     if (!status)
         status = results_open(r, false);

@@ -120,7 +120,8 @@ static attn_status add_keep(page *p, attention *a)
     }
     if (page_cells(p) > PAGE_OVERVIEW_CELLS) {
         p->left_out[p->left++] = "keep";
-        page_note(p, "keep is left out: which of so many weights dropout kept is not in the page");
+        page_note(p, "keep is left out: which of so many weights dropout kept is not in the page",
+                  "keep은 뺐다: dropout이 이렇게 많은 가중치 가운데 무엇을 남겼는지는 페이지에 없다");
         return ATTN_OK;
     }
     const attn_sdpa_opts *o = &a->opts;

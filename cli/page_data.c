@@ -26,12 +26,12 @@ attn_status page_fail(page *p, attn_status status, const char *format, ...)
     return status;
 }
 
-void page_note(page *p, const char *format, ...)
+void page_note(page *p, const char *english, const char *korean, ...)
 {
     char text[PAGE_SENTENCE];
     va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    va_start(args, korean);
+    vsnprintf(text, sizeof text, p->lang && strcmp(p->lang, "ko") == 0 ? korean : english, args);
     va_end(args);
     char *copy = p->notes < PAGE_NOTES ? malloc(strlen(text) + 1) : NULL;
     if (copy)
@@ -72,8 +72,9 @@ void page_leave_out(page *p, const page_array *a, int64_t most)
 {
     char shape[SHAPE_TEXT];
     p->left_out[p->left++] = a->name;
-    page_note(p, "%s %s is left out: it has %lld numbers, and a page shows at most %lld of such an array", a->name,
-              shape_text(shape, a->ndim, a->shape), (long long)page_elements(a), (long long)most);
+    page_note(p, "%s %s is left out: it has %lld numbers, and a page shows at most %lld of such an array",
+              "%s %s은(는) 뺐다: 수가 %lld개인데, 페이지는 이런 배열을 %lld개까지만 보인다", a->name, shape_text(shape, a->ndim, a->shape),
+              (long long)page_elements(a), (long long)most);
 }
 
 attn_status page_add_array(page *p, const page_array *a, bool can_be_left_out)
@@ -129,5 +130,6 @@ void page_choose_weights(page *p, int64_t exact)
     while (p->top_keys > 1 && rows > PAGE_OVERVIEW_CELLS / p->top_keys)
         p->top_keys /= 2;
     page_note(p, "%lld x %lld x %lld x %lld cells are too many for a page: it shows the %lld largest weights of each row",
+              "칸이 %lld x %lld x %lld x %lld개여서 한 페이지에 담기에 너무 많다: 행마다 가장 큰 가중치 %lld개를 보인다",
               (long long)(s->layers * s->B), (long long)s->H, (long long)s->Lq, (long long)s->Lk, (long long)p->top_keys);
 }

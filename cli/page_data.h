@@ -118,7 +118,8 @@ attn_status page_write(void *user, attn_stream *to, char *err, size_t err_size);
 
 /* p->sentence = the words; returns status. */
 attn_status page_fail(page *p, attn_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void page_note(page *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A sentence on the page, in its language. Conversions are the same in both, in the same order. */
+void page_note(page *p, const char *english, const char *korean, ...) __attribute__((format(printf, 2, 4), format(printf, 3, 4)));
 /* Zeroed memory that lives as long as the page; NULL after a sentence. */
 void *page_memory(page *p, int64_t count, size_t size);
 /* B*H*Lq*Lk (of a view layers*B*H*Lq*Lk), INT64_MAX when it is more. */

@@ -146,11 +146,12 @@ static attn_status fill_pages(page pages[MODEL_PARTS], model_view *v)
         if (which == (int)v->first || !v->whole[which].data)
             continue;
         last = last->more = last + 1;
+        last->lang = pages[0].lang;
         s = fill_part(last, v, which);
         if (s != ATTN_OK)
             page_fail(&pages[0], s, "%s", last->sentence);
         for (int i = 0; i < last->notes; i++)
-            page_note(&pages[0], "%s: %s", last->part, last->note[i]);
+            page_note(&pages[0], "%s: %s", "%s: %s", last->part, last->note[i]);
     }
     return s;
 }

@@ -124,17 +124,15 @@ class Model {
     }
 }
 
-// The arrays whose names begin so, without that; of '' those of no other part.
-function readArrays(info, prefix, others) {
-    const mine = (name) => name.startsWith(prefix) && !(prefix === '' && others.some((other) => name.startsWith(other)));
-    return Object.fromEntries(Object.entries(info.arrays || {}).filter(([name]) => mine(name))
+// The arrays whose names begin so, without that.
+function readArrays(info, prefix) {
+    return Object.fromEntries(Object.entries(info.arrays || {}).filter(([name]) => name.startsWith(prefix))
         .map(([name, about]) => [name.slice(prefix.length), arrayOfElement(name, about)]));
 }
 
 // What the page has: one thing, or the several attentions of a model.
 function readModels() {
-    const info = JSON.parse(document.getElementById('attn-data').textContent), more = info.more || [];
-    const others = more.map((part) => `${part.part}_`);
-    return [new Model(info, readArrays(info, '', others)),
-        ...more.map((part, n) => new Model({...info, ...part}, readArrays(info, others[n], others)))];
+    const info = JSON.parse(document.getElementById('attn-data').textContent);
+    return [new Model(info, readArrays(info, '')),
+        ...(info.more || []).map((part) => new Model({...info, ...part}, readArrays(info, `${part.part}_`)))];
 }

@@ -3,7 +3,9 @@
 """attn view and attn explain mha --from of models: what is shown are the model's own numbers, made of the weights in its files; the tokens
 and words are those of the text; what does not fit is refused."""
 import json
+import os
 import pathlib
+import subprocess
 import sys
 
 import numpy as np
@@ -26,8 +28,16 @@ def models():
     return {name: function(name)[1] for name, function in make.items()}
 
 
+SOURCE = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
 def said(*words):
-    return json.loads(attn(*words, "--json").stdout)
+    """--json, which is what docs/attn-json-schema.json says."""
+    out = attn(*words, "--json").stdout
+    pathlib.Path("said.json").write_bytes(out)
+    subprocess.run([sys.executable, SOURCE / "tests/cli/check_json.py", SOURCE / "docs/attn-json-schema.json", "said.json"], check=True)
+    os.remove("said.json")
+    return json.loads(out)
 
 
 def values(array):
@@ -93,6 +103,13 @@ def test_x_is_what_the_layer_takes():
     e = t["bert"]
     h = (e["embeddings.word_embeddings.weight"][ids] + e["embeddings.position_embeddings.weight"][:len(ids)] +
          e["embeddings.token_type_embeddings.weight"][0])
+    h = (h - h.mean(-1, keepdims=True)) / np.sqrt(h.var(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(x, h * e["embeddings.LayerNorm.weight"] + e["embeddings.LayerNorm.bias"], atol=1e-5)
+    pair = ("--text", "the cat", "--text2", "sat on")
+    x = page("explain", "mha", "--from", "bert", *pair)["x"][0]
+    ids = said("view", "bert", *pair)["text"]["ids"]
+    h = (e["embeddings.word_embeddings.weight"][ids] + e["embeddings.position_embeddings.weight"][:len(ids)] +
+         e["embeddings.token_type_embeddings.weight"][[0, 0, 0, 0, 1, 1, 1]])
     h = (h - h.mean(-1, keepdims=True)) / np.sqrt(h.var(-1, keepdims=True) + 1e-5)
     np.testing.assert_allclose(x, h * e["embeddings.LayerNorm.weight"] + e["embeddings.LayerNorm.bias"], atol=1e-5)
     ids = said("view", "mistral", "--text", "ab c")["text"]["ids"]
@@ -164,6 +181,8 @@ def test_sizes_beyond_a_page():
     assert p["weights_u8"].shape == (1, 4, 1100, 1100) and "weights" not in p.arrays
     p = page("view", "long", "--text", "a" * 2100, "--quiet")
     assert p["top_index"].shape == (1, 4, 2100, 32) and "largest weights" in p.data["notes"][0]
+    p = page("view", "long", "--text", "a" * 2100, "--quiet", "--lang", "ko")
+    assert p.data["notes"] == ["칸이 1 x 4 x 2100 x 2100개여서 한 페이지에 담기에 너무 많다: 행마다 가장 큰 가중치 32개를 보인다"]
 
 
 def test_text():

@@ -4,6 +4,7 @@ import json
 import pathlib
 import sys
 import time
+import unittest
 
 CHROMIUM = "/usr/bin/chromium"
 CHROMEDRIVER = "/usr/bin/chromedriver"
@@ -30,7 +31,10 @@ for program in (CHROMIUM, CHROMEDRIVER):
 
 
 class Browser:
+    latest = None
+
     def __init__(self, downloads, width=1400, height=1000):
+        Browser.latest = self
         options = webdriver.ChromeOptions()
         options.binary_location = CHROMIUM
         for argument in ARGUMENTS:
@@ -159,3 +163,16 @@ class Browser:
             if message["method"] == "Network.requestWillBeSent":
                 urls.append(message["params"]["request"]["url"])
         return urls
+
+
+class QuietTest(unittest.TestCase):
+    """While it runs, the pages of the browser that was opened last complain of nothing and ask nobody for anything."""
+
+    def setUp(self):
+        Browser.latest.complaints()
+        Browser.latest.requests()
+
+    def tearDown(self):
+        self.assertEqual(Browser.latest.complaints(), [])
+        away = [url for url in Browser.latest.requests() if not url.startswith(("file:", "data:", "blob:", "about:"))]
+        self.assertEqual(away, [])

@@ -38,15 +38,7 @@ def softmax(x):
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
-class PageTest(unittest.TestCase):
-    def setUp(self):
-        page.complaints()
-        page.requests()
-
-    def tearDown(self):
-        self.assertEqual(page.complaints(), [])
-        self.assertEqual([url for url in page.requests() if not url.startswith(("file:", "data:", "blob:", "about:"))], [])
-
+class PageTest(browser.QuietTest):
     def attention(self, heads, tokens, d, *options):
         """The page of random q, k, v by the command; returns these in double."""
         arrays = [pages.draw(n, 1, heads, tokens, d) for n in (1, 2, 3)]

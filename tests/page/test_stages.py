@@ -28,16 +28,7 @@ def tearDownModule():
     folder.cleanup()
 
 
-class PageTest(unittest.TestCase):
-    def setUp(self):
-        page.complaints()
-        page.requests()
-
-    def tearDown(self):
-        self.assertEqual(page.complaints(), [])
-        away = [url for url in page.requests() if not url.startswith(("file:", "data:", "blob:", "about:"))]
-        self.assertEqual(away, [])
-
+class PageTest(browser.QuietTest):
     def file(self, name):
         return f"{folder.name}/{name}"
 

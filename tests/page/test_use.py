@@ -16,7 +16,7 @@ import numpy as np
 import browser
 import pages
 import sample
-from browser import Keys
+from browser import Keys, QuietTest
 
 KOREAN = {"scores": "점수", "scaled": "스케일", "masked": "마스크", "weights": "가중치", "concat": "헤드 연결", "q": "쿼리", "k": "키", "v": "값"}
 HANGUL = "나는 학생 입니다 ."
@@ -39,18 +39,7 @@ def tearDownModule():
     folder.cleanup()
 
 
-class PageTest(unittest.TestCase):
-    def setUp(self):
-        page.complaints()
-        page.requests()
-
-    def tearDown(self):
-        self.assertEqual(page.complaints(), [])
-        away = [url for url in page.requests() if not url.startswith(("file:", "data:", "blob:", "about:"))]
-        self.assertEqual(away, [])
-
-
-class Alone(PageTest):
+class Alone(QuietTest):
     """One file, that asks nobody for anything."""
 
     def text(self):
@@ -83,7 +72,7 @@ class Alone(PageTest):
         self.assertTrue(any("Content Security Policy" in text for text in page.complaints()))
 
 
-class Keyboard(PageTest):
+class Keyboard(QuietTest):
     def test_stages(self):
         page.open(small)
         seen = [page.stage_now()]
@@ -162,7 +151,7 @@ class Keyboard(PageTest):
         self.assertEqual(again, before)
 
 
-class Language(PageTest):
+class Language(QuietTest):
     def test_live_switch(self):
         page.open(joined)
         page.press("#language")
@@ -199,7 +188,7 @@ class Language(PageTest):
         self.assertEqual(page.numbers()["row_labels"], HANGUL.split())
 
 
-class Files(PageTest):
+class Files(QuietTest):
     """What the page saves."""
 
     def test_csv_is_read_by_the_command(self):
@@ -261,7 +250,7 @@ class Files(PageTest):
         self.assertEqual((path.name, np.loadtxt(path, delimiter=",").shape), ("attn-scores-head0-q.csv", (5, 4)))
 
 
-class Views(PageTest):
+class Views(QuietTest):
     def colour(self):
         return page.js("return getComputedStyle(document.body).backgroundColor")
 
@@ -354,7 +343,7 @@ class Views(PageTest):
         self.assertIn("stage=output&head=1", page.js("return location.hash"))
 
 
-class Teacher(PageTest):
+class Teacher(QuietTest):
     """Numbers typed in the page."""
 
     def fill(self, name, i, j, text):
