@@ -5,10 +5,10 @@
 INLINE void multiply(product m, int64_t rows, int vecs)
 {
 #define WIDTH(n) case n:                                                                                                                   \
-    if (m.next && n * VL <= FEW_ROWS)                                                                                                      \
-        multiply_rows(m, rows, n, TILE_REGS, ASK_A);                                                                                       \
+    if (m.ask && n * VL <= FEW_ROWS)                                                                                                       \
+        multiply_rows(m, rows, n, TILE_REGS, 1);                                                                                           \
     else                                                                                                                                   \
-        multiply_rows(m, rows, n, TILE_REGS, ASK_NOTHING);                                                                                 \
+        multiply_rows(m, rows, n, TILE_REGS, 0);                                                                                           \
     break;
     switch (vecs) {
         WIDTH(1) WIDTH(2) WIDTH(3) WIDTH(4)
@@ -19,9 +19,12 @@ INLINE void multiply(product m, int64_t rows, int vecs)
 /* scores[key][lane] = k[key] . q[lane], in chains: those of 32 columns have 0.6 of the error of one over 64, for 1 to 2 % of time */
 KERNEL void score_keys(real *scores, const query_block *b, const real *q, const row_layout *k, int64_t dim, int n_keys)
 {
+    request next = k->next;
+    if (next.rows)
+        spread(&next, tiles_of(n_keys, highest_tile(TILE_REGS, b->vecs)) * dim);
     multiply((product){ .c = scores, .c_row = b->lanes, .chain = COLUMN_CHAIN, .a = k->data, .a_row = k->position, .a_term = 1,
                         .b = q, .b_term = b->lanes, .terms = dim,
-                        .next = k->next, .next_row = k->next_position, .next_term = k->next_column }, n_keys, b->vecs);
+                        .ask = next.rows ? &next : NULL }, n_keys, b->vecs);
 }
 
 /* out[column][lane] += sum over key of v[key][column] * weights[key][lane]: one chain over the keys of the block, which keeps the rounding

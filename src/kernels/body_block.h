@@ -47,8 +47,7 @@ typedef struct workspace {
 typedef struct row_layout {
     const real *data;
     int64_t position, head, heads;
-    const char *next; /* NULL, or where memory holds the rows of the next key block; strides in bytes */
-    int64_t next_position, next_column;
+    request next; /* for the rows of the next key block, as memory holds them */
 } row_layout;
 
 INLINE int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -106,11 +105,9 @@ INLINE row_layout keys_as_reals(const attn_rows *m, int64_t first, int64_t n, in
 {
     const int64_t size = attn_float_size(m->dtype);
     row_layout l = as_reals(m, 1, first, n, columns, memory);
-    if (ahead) {
-        l.next_position = m->position * size;
-        l.next_column = m->column * size;
-        l.next = (const char *)m->data + (first + KEY_BLOCK) * l.next_position;
-    }
+    if (ahead && m->column == 1)
+        l.next = (request){ .next = (const char *)m->data + (first + KEY_BLOCK) * m->position * size, .row = m->position * size,
+                            .lines = (columns * size + LINE_BYTES - 1) / LINE_BYTES, .rows = columns ? KEY_BLOCK : 0 };
     return l;
 }
 

@@ -10,10 +10,10 @@ INLINE int has_few_rows(const query_block *b, int64_t value_dim) { return b->lan
 INLINE void multiply_few(product m, int64_t rows, int vecs)
 {
 #define WIDTH(n) case n:                                                                                                                   \
-    if (m.next)                                                                                                                            \
-        multiply_rows(m, rows, n, TILE_REGS, ASK_B);                                                                                       \
+    if (m.ask)                                                                                                                             \
+        multiply_rows(m, rows, n, TILE_REGS, 1);                                                                                           \
     else                                                                                                                                   \
-        multiply_rows(m, rows, n, TILE_REGS, ASK_NOTHING);                                                                                 \
+        multiply_rows(m, rows, n, TILE_REGS, 0);                                                                                           \
     break;
     switch (vecs) {
         WIDTH(1) WIDTH(2) WIDTH(3)
@@ -24,13 +24,15 @@ INLINE void multiply_few(product m, int64_t rows, int vecs)
 /* out[row][column] += sum over key of v[key][column] * weights[key][row] */
 KERNEL void mix_few(const query_block *b, const real *weights, const row_layout *v, int64_t value_dim, int n_keys)
 {
+    request next = v->next;
+    if (next.rows)
+        spread(&next, tiles_of(value_dim, FEW_VECS * VL) * tiles_of(b->count, highest_tile(TILE_REGS, FEW_VECS)) * n_keys);
     for (int64_t c = 0; c < value_dim; c += FEW_VECS * VL) {
         real *out = b->now.out + c;
         multiply_few((product){ .c = out, .c_row = value_dim,
                                 .chain = n_keys, .adds = !b->fresh,
                                 .a = weights, .a_row = 1, .a_term = b->lanes,
-                                .b = v->data + c, .b_term = v->position, .terms = n_keys,
-                                .next = v->next ? v->next + c * v->next_column : NULL, .next_term = v->next_position },
+                                .b = v->data + c, .b_term = v->position, .terms = n_keys, .ask = next.rows ? &next : NULL },
                      b->count, (int)least(FEW_VECS, (value_dim - c) / VL));
     }
 }

@@ -11,7 +11,6 @@ enum {
     CHAIN = 64,
     HIGHEST = GEMM_REGS / GEMM_VECS, /* rows of the highest tile of one panel */
     ASKING_TILES = 4, /* from so many tiles on, asking memory for the next panel pays: up to 8 % where the weights are not in L2 */
-    LINE_BYTES = LINE * (int)sizeof(real),
     EDGE_ROWS = 8, /* rows at a time in the last panel when it is not full */
 };
 _Static_assert(ATTN_LINEAR_COLUMNS % PANEL == 0, "a part of the columns begins with a panel");
