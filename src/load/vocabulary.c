@@ -53,7 +53,7 @@ static attn_status stops_of_config(struct attn_pretrained *m, const struct confi
         if (!json_is_integer(id))
             return attn_load_fail(&c->report, ATTN_E_FORMAT, "eos_token_id must be a whole number or a list of them");
         if (!add_stop(m, json_integer_value(id)))
-            return attn_load_fail(&c->report, ATTN_E_UNSUPPORTED, "eos_token_id has more than %d ids; no more end a text here", MODEL_STOPS);
+            return attn_load_fail(&c->report, ATTN_E_UNSUPPORTED, "eos_token_id has more than %d ids", MODEL_STOPS);
     }
     return ATTN_OK;
 }

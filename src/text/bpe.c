@@ -24,9 +24,7 @@ struct candidate {
 
 static size_t merge_slot(const struct model *m, uint64_t pair)
 {
-    uint64_t h = pair * 0x9e3779b97f4a7c15U;
-    h ^= h >> 32;
-    size_t at = (size_t)(h * 0xd6e8feb86659fd93U >> 20) & (m->merge_slots - 1);
+    size_t at = (size_t)attn_hash(&m->vocab.key, &pair, sizeof pair) & (m->merge_slots - 1);
     while (m->merges[at].made != 0 && m->merges[at].pair != pair)
         at = (at + 1) & (m->merge_slots - 1);
     return at;

@@ -4,26 +4,47 @@
 
 #include "step.h"
 
-enum { HANGUL = 0xac00, LEAD = 0x1100, VOWEL = 0x1161, TAIL = 0x11a7, LEADS = 19, VOWELS = 21, TAILS = 28 };
+enum { HANGUL = 0xac00, LEAD = 0x1100, VOWEL = 0x1161, TAIL = 0x11a7, LEADS = 19, VOWELS = 21, TAILS = 28, CLASSES = 256 };
 
 static int class_of(uint32_t c) { return c < 0x300 ? 0 : utf8proc_get_property((utf8proc_int32_t)c)->combining_class; }
 
-/* Marks after a base in the order of their classes. */
-static void order_marks(struct runes *r)
+/* The marks first..end - 1 in the order of their classes, equal ones as they were: counted, since a hostile text is one long run of them. */
+static bool order_run(struct runes *r, size_t first, size_t end)
 {
-    for (size_t i = 1; i < r->count; i++) {
-        const uint32_t code = r->code[i], start = r->start[i], end = r->end[i];
-        const int k = class_of(code);
-        size_t j = i;
-        for (; k > 0 && j > 0 && class_of(r->code[j - 1]) > k; j--) {
-            r->code[j] = r->code[j - 1];
-            r->start[j] = r->start[j - 1];
-            r->end[j] = r->end[j - 1];
-        }
-        r->code[j] = code;
-        r->start[j] = start;
-        r->end[j] = end;
+    size_t place[CLASSES + 1] = {0};
+    struct runes old = {0};
+    bool ok = true;
+    for (size_t i = first; i < end && ok; i++) {
+        place[class_of(r->code[i]) + 1]++;
+        ok = attn_runes_put(&old, r->code[i], r->start[i], r->end[i]);
     }
+    for (int k = 0; k < CLASSES; k++)
+        place[k + 1] += place[k];
+    for (size_t i = 0; i < old.count && ok; i++) {
+        const size_t to = first + place[class_of(old.code[i])]++;
+        r->code[to] = old.code[i];
+        r->start[to] = old.start[i];
+        r->end[to] = old.end[i];
+    }
+    attn_runes_free(&old);
+    return ok;
+}
+
+/* Marks after a base in the order of their classes. */
+static bool order_marks(struct runes *r)
+{
+    for (size_t first = 0, end; first < r->count; first = end) {
+        bool sorted = true;
+        int last = class_of(r->code[first]);
+        end = first + 1;
+        for (int k; last > 0 && end < r->count && (k = class_of(r->code[end])) > 0; end++) {
+            sorted = sorted && last <= k;
+            last = k;
+        }
+        if (!sorted && !order_run(r, first, end))
+            return false;
+    }
+    return true;
 }
 
 static bool decompose(const struct runes *from, bool compatible, struct runes *to)
@@ -45,8 +66,7 @@ static bool decompose(const struct runes *from, bool compatible, struct runes *t
                 return false;
         }
     }
-    order_marks(to);
-    return true;
+    return order_marks(to);
 }
 
 /* The one character that a and b make, 0 when they make none. utf8proc composes strings of two as NFC does. */

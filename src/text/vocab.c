@@ -6,18 +6,10 @@
 
 enum { MAX_TOKEN = 1 << 16, FREE_IDS = 1 << 20, MAX_IDS = 1 << 28 };
 
-static uint64_t hash(const char *text, size_t size)
-{
-    uint64_t h = 0xcbf29ce484222325U;
-    for (size_t i = 0; i < size; i++)
-        h = (h ^ (unsigned char)text[i]) * 0x100000001b3U;
-    return h ^ h >> 29;
-}
-
 /* The slot of the text, or the free one where it belongs. */
 static size_t slot_of(const struct vocab *v, const char *text, size_t size)
 {
-    size_t at = (size_t)hash(text, size) & (v->slot_count - 1);
+    size_t at = (size_t)attn_hash(&v->key, text, size) & (v->slot_count - 1);
     while (v->slots[at] != 0) {
         const struct token *t = &v->tokens[v->slots[at] - 1];
         if (t->size == size && memcmp(v->text.at + t->at, text, size) == 0)
@@ -31,6 +23,8 @@ static bool more_slots(struct vocab *v)
 {
     if (v->used * 2 < v->slot_count)
         return true;
+    if (v->slot_count == 0)
+        v->key = attn_hash_key();
     const struct vocab old = *v;
     v->slot_count = old.slot_count ? old.slot_count * 2 : 256;
     v->slots = calloc(v->slot_count, sizeof *v->slots);

@@ -3,6 +3,7 @@
 #ifndef ATTN_TEXT_VOCAB_H
 #define ATTN_TEXT_VOCAB_H
 
+#include "hash.h"
 #include "report.h"
 
 struct token {
@@ -15,6 +16,7 @@ struct vocab {
     struct token *tokens;
     size_t count, capacity; /* one more than the largest id */
     struct bytes text;
+    struct hash_key key;
     int32_t *slots; /* ids + 1, by the hash of their text */
     size_t slot_count, used;
 };

@@ -70,11 +70,11 @@ static void test_arguments(void **state)
     assert_non_null(strstr(err, "nobody"));
 }
 
-/* 200 thousand characters without a blank: seconds if merging were quadratic. */
+/* 200 thousand characters without a blank: a minute if merging were quadratic. */
 static void test_long_word(void **state)
 {
     (void)state;
-    enum { SIZE = 200000 };
+    enum { SIZE = 200000, WITHIN = 20 };
     char path[256], err[300] = "";
     const char *json =
         "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"aa\": 1, \"aaaa\": 2}, \"merges\": [\"a a\", [\"aa\", \"aa\"]]}}";
@@ -86,9 +86,40 @@ static void test_long_word(void **state)
     assert_non_null(text);
     memset(text, 'a', SIZE);
     text[SIZE] = '\0';
+    alarm(WITHIN);
     attn_encoding *e = encoded(t, text, 0);
+    alarm(0);
     assert_int_equal(e->count, SIZE / 4);
     assert_int_equal(e->ids[e->count - 1], 2);
+    attn_encoding_destroy(e);
+    attn_tokenizer_destroy(t);
+    free(text);
+}
+
+/* 200 thousand marks on one letter, above it and below it by turns: minutes if they were put in order one by one. Those below come first. */
+static void test_marks(void **state)
+{
+    (void)state;
+    enum { MARKS = 200000, WITHIN = 20 };
+    static const char json[] = "{\"normalizer\": {\"type\": \"NFD\"}, \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, "
+                               "\"\xcc\x81\": 1, \"\xcc\xa3\": 2}, \"merges\": []}}";
+    char path[256], err[300] = "", *text = malloc(2 * MARKS + 2);
+    attn_tokenizer *t = NULL;
+    assert_non_null(text);
+    write_file(path, "tokenizer.json", json, strlen(json));
+    assert_int_equal(attn_tokenizer_open(&t, path, err, sizeof err), ATTN_OK);
+    remove_file(path);
+    text[0] = 'a';
+    for (int i = 0; i < MARKS; i++)
+        memcpy(text + 1 + 2 * i, i % 2 ? "\xcc\xa3" : "\xcc\x81", 2);
+    text[2 * MARKS + 1] = '\0';
+    alarm(WITHIN);
+    attn_encoding *e = encoded(t, text, 0);
+    alarm(0);
+    assert_int_equal(e->count, MARKS + 1);
+    for (int i = 0; i <= MARKS; i++)
+        assert_int_equal(e->ids[i], i == 0 ? 0 : i <= MARKS / 2 ? 2 : 1);
+    assert_int_equal(e->start[1], 3); /* the first mark below */
     attn_encoding_destroy(e);
     attn_tokenizer_destroy(t);
     free(text);
@@ -97,6 +128,6 @@ static void test_long_word(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_json), cmocka_unit_test(test_deep), cmocka_unit_test(test_arguments),
-                                       cmocka_unit_test(test_long_word)};
+                                       cmocka_unit_test(test_long_word), cmocka_unit_test(test_marks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
