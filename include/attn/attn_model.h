@@ -68,6 +68,7 @@ typedef struct attn_rope_desc {
     double attention_factor;     /* yarn: > 0; 0 = 0.1 ln s + 1 */
     /* Both or neither, floats [positions, r/2]: the cosines and sines themselves, instead of theta and a scaling. */
     const attn_tensor *cos, *sin;
+    const attn_tensor *divisors; /* NULL, or floats [r/2] > 0: g_p is divided by divisors[p] (ggml's rope_freqs). Not with tables */
 } attn_rope_desc;
 
 /* *out = the prepared rotation, NULL on failure. It copies what desc points at, and may be used by any context. */

@@ -57,6 +57,7 @@ static const field rope_desc_fields[] = {
     FIELD(attn_rope_desc, low_freq, FIELD_F64), FIELD(attn_rope_desc, high_freq, FIELD_F64), FIELD(attn_rope_desc, beta_fast, FIELD_F64),
     FIELD(attn_rope_desc, beta_slow, FIELD_F64), FIELD(attn_rope_desc, attention_factor, FIELD_F64),
     FIELD(attn_rope_desc, cos, FIELD_INPUT), FIELD(attn_rope_desc, sin, FIELD_INPUT),
+    FIELD(attn_rope_desc, divisors, FIELD_INPUT),
     {0}};
 
 static const field rope_fields[] = {

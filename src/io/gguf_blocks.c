@@ -164,37 +164,33 @@ static void scale_and_offset(const unsigned char *s, int part, int *scale, int *
     }
 }
 
-/* d, m, scales[12], q[128]: part 2a is the low four bits of bytes 32 a .., part 2a + 1 the high ones. */
-static void decode_q4_k(float *to, const unsigned char *from, int64_t blocks)
+/* d, m, scales[12], of Q5_K high[32], q[128]: part 2a is the low four bits of bytes 32 a .., part 2a + 1 the high ones; bit `part` of high
+   byte j is on top. */
+static void decode_q45_k(float *to, const unsigned char *from, int has_high)
 {
-    for (; blocks > 0; blocks--, to += SUPER, from += 144) {
-        const float d = half(from), m = half(from + 2);
-        for (int part = 0; part < 8; part++) {
-            const unsigned char *q = from + 16 + 32 * (part / 2);
-            int s, o;
-            scale_and_offset(from + 4, part, &s, &o);
-            const float scale = d * (float)s, offset = m * (float)o;
-            for (int j = 0; j < 32; j++)
-                to[32 * part + j] = scale * (float)(q[j] >> (part % 2 * 4) & 15) - offset;
+    const float d = half(from), m = half(from + 2);
+    const unsigned char *high = from + 16, *q = high + (has_high ? 32 : 0);
+    for (int part = 0; part < 8; part++, to += 32) {
+        int s, o;
+        scale_and_offset(from + 4, part, &s, &o);
+        const float scale = d * (float)s, offset = m * (float)o;
+        for (int j = 0; j < 32; j++) {
+            const int top = has_high ? (high[j] >> part & 1) << 4 : 0;
+            to[j] = scale * (float)((q[32 * (part / 2) + j] >> (part % 2 * 4) & 15) | top) - offset;
         }
     }
 }
 
-/* d, m, scales[12], high[32], q[128]: as Q4_K, bit `part` of high byte j on top. */
+static void decode_q4_k(float *to, const unsigned char *from, int64_t blocks)
+{
+    for (; blocks > 0; blocks--, to += SUPER, from += 144)
+        decode_q45_k(to, from, 0);
+}
+
 static void decode_q5_k(float *to, const unsigned char *from, int64_t blocks)
 {
-    for (; blocks > 0; blocks--, to += SUPER, from += 176) {
-        const unsigned char *high = from + 16;
-        const float d = half(from), m = half(from + 2);
-        for (int part = 0; part < 8; part++) {
-            const unsigned char *q = from + 48 + 32 * (part / 2);
-            int s, o;
-            scale_and_offset(from + 4, part, &s, &o);
-            const float scale = d * (float)s, offset = m * (float)o;
-            for (int j = 0; j < 32; j++)
-                to[32 * part + j] = scale * (float)((q[j] >> (part % 2 * 4) & 15) | (high[j] >> part & 1) << 4) - offset;
-        }
-    }
+    for (; blocks > 0; blocks--, to += SUPER, from += 176)
+        decode_q45_k(to, from, 1);
 }
 
 /* low[128], high[64], scales[16] (signed), d: of each half, run r of 32 numbers has its low four bits in bytes 32 (r%2) .. (low ones in

@@ -22,6 +22,7 @@ static const struct naming gguf = {"token_embd.weight", "output.weight", "output
 struct facts {
     const struct naming *names;
     attn_rope_desc rope;
+    attn_tensor divisors; /* of the frequencies */
     attn_activation activation;
     double eps;
     int q_bias, o_bias, mlp_bias, tied;
@@ -157,6 +158,12 @@ static attn_status build_rope(struct builder *b, struct facts *f)
     const int reordered = f->names == &gguf && !strcmp(b->model->info.type, "llama");
     f->rope.head_dim = b->model->info.head_dim;
     f->rope.flags = reordered ? ATTN_ROPE_INTERLEAVED : 0;
+    if (f->names == &gguf && attn_weights_has(b->weights, "rope_freqs.weight")) { /* Llama 3.1's scaling, as llama.cpp writes it */
+        f->divisors = attn_weights_vector(b->weights, b->model->info.head_dim / 2, "rope_freqs.weight");
+        f->rope.divisors = &f->divisors;
+        if (b->weights->status != ATTN_OK)
+            return b->weights->status;
+    }
     const attn_status status = attn_rope_create(b->ctx, &b->model->decoder.rope, &f->rope);
     return status ? attn_load_fail_ctx(&b->config->report, status, b->ctx, "the rotary embedding") : ATTN_OK;
 }

@@ -3,25 +3,39 @@
 
 #include <attn/attn_io.h>
 
+#include <string.h>
+
 #include "../core/ctx.h"
 #include "sequences.h"
+
+/* n floats that lie in the second half of the row become its doubles: none is overwritten before it was read. */
+static void widen(double *row, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        float narrow;
+        memcpy(&narrow, (const char *)row + (size_t)(n + i) * sizeof narrow, sizeof narrow);
+        row[i] = (double)narrow;
+    }
+}
 
 /* Rows of a table that is stored in blocks, each decoded where it is needed: the table is never held in f32. */
 static attn_status embed_from_gguf(attn_ctx *ctx, const struct attn_pretrained *m, const struct embeddings *in, attn_tensor *x,
                                    const attn_tensor *ids)
 {
-    if (x->dtype != ATTN_F32)
-        return attn_fail(ctx, ATTN_E_UNSUPPORTED, "a .gguf is computed in f32 only");
+    const int64_t n = m->info.width;
     for (int64_t i = 0; i < ids->shape[0]; i++) {
         const int64_t id = attn_whole_at(ids, i * ids->stride[0]);
         if (id < 0 || id >= m->info.vocab)
             return attn_fail(ctx, ATTN_E_ARG, "ids has %lld; the model has ids from 0 to %lld", (long long)id,
                              (long long)m->info.vocab - 1);
         char sentence[256];
-        const attn_status status = attn_gguf_rows(m->weights.file, (size_t)in->gguf_table, id, 1, (float *)x->data + i * m->info.width,
-                                                  sentence, sizeof sentence);
+        const int is_f64 = x->dtype == ATTN_F64;
+        float *row = is_f64 ? (float *)((double *)x->data + i * n) + n : (float *)x->data + i * n;
+        const attn_status status = attn_gguf_rows(m->weights.file, (size_t)in->gguf_table, id, 1, row, sentence, sizeof sentence);
         if (status != ATTN_OK)
             return attn_fail(ctx, status, "%s", sentence);
+        if (is_f64)
+            widen((double *)x->data + i * n, n);
     }
     return ATTN_OK;
 }

@@ -59,8 +59,8 @@ static attn_status check_tables(attn_ctx *ctx, const attn_rope_desc *d)
     if (!d->cos || !d->sin)
         return attn_fail(ctx, ATTN_E_ARG, "%s is given without %s; a rope is made of both tables or of theta", d->cos ? "cos" : "sin",
                          d->cos ? "sin" : "cos");
-    if (d->theta != 0 || d->scaling != ATTN_ROPE_PLAIN || d->factor != 0)
-        return attn_fail(ctx, ATTN_E_ARG, "cos and sin are given together with theta or a scaling; the tables say it all");
+    if (d->theta != 0 || d->scaling != ATTN_ROPE_PLAIN || d->factor != 0 || d->divisors)
+        return attn_fail(ctx, ATTN_E_ARG, "cos and sin are given together with theta, a scaling or divisors; the tables say it all");
     attn_status status = attn_model_check_floats(ctx, d->cos, "cos", 2, 2, "[positions, rotary_dim/2]");
     status = status ? status : attn_model_check_like(ctx, d->sin, "sin", d->cos, "cos");
     if (status != ATTN_OK)
@@ -69,6 +69,27 @@ static attn_status check_tables(attn_ctx *ctx, const attn_rope_desc *d)
         return attn_fail(ctx, ATTN_E_SHAPE, "cos has shape %s and sin %s; [positions, %lld] with a position at least is needed",
                          attn_shape_text(cos_shape, d->cos), attn_shape_text(sin_shape, d->sin), (long long)d->rotary_dim / 2);
     return ATTN_OK;
+}
+
+static double divisor_of(const attn_rope_desc *d, int64_t p)
+{
+    double divisor = 1;
+    if (d->divisors)
+        attn_load_row(&divisor, d->divisors, p * attn_row_stride(d->divisors), 1, 1);
+    return divisor;
+}
+
+static attn_status check_divisors(attn_ctx *ctx, const attn_rope_desc *d)
+{
+    if (!d->divisors)
+        return ATTN_OK;
+    const attn_status status = attn_model_check_vector(ctx, d->divisors, "divisors", d->rotary_dim / 2, "half the rotary_dim is");
+    for (int64_t p = 0; status == ATTN_OK && p < d->rotary_dim / 2; p++) {
+        const double divisor = divisor_of(d, p);
+        if (!(divisor > 0 && divisor < INFINITY))
+            return attn_fail(ctx, ATTN_E_ARG, "divisors[%lld] is %g; a positive number is needed", (long long)p, divisor);
+    }
+    return status;
 }
 
 /* Every field that was left 0, but those whose default is 0. */
@@ -162,7 +183,7 @@ static attn_status make(attn_ctx *ctx, attn_rope **out, const attn_rope_desc *d)
                         .free = ctx->free,
                         .user = ctx->user};
     for (int64_t p = 0; p < pairs; p++)
-        rope->frequency[p] = rows ? (double)NAN : frequency_of(d, p);
+        rope->frequency[p] = rows ? (double)NAN : frequency_of(d, p) / divisor_of(d, p);
     if (rows) {
         load_table(rope->cos, d->cos);
         load_table(rope->sin, d->sin);
@@ -190,6 +211,7 @@ attn_status attn_rope_create(attn_ctx *ctx, attn_rope **out, const attn_rope_des
     fill_defaults(&d);
     status = check_dims(ctx, &d);
     status = status || has_tables ? status : check_scaling(ctx, &d);
+    status = status ? status : check_divisors(ctx, &d);
     return status ? status : make(ctx, out, &d);
 }
 

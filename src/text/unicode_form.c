@@ -8,7 +8,8 @@ enum { HANGUL = 0xac00, LEAD = 0x1100, VOWEL = 0x1161, TAIL = 0x11a7, LEADS = 19
 
 static int class_of(uint32_t c) { return c < 0x300 ? 0 : utf8proc_get_property((utf8proc_int32_t)c)->combining_class; }
 
-/* The marks first..end - 1 in the order of their classes, equal ones as they were: counted, since a hostile text is one long run of them. */
+/* The marks first..end - 1 in the order of their classes, equal ones as they were: counted, since a hostile text is one long run of
+   them. */
 static bool order_run(struct runes *r, size_t first, size_t end)
 {
     size_t place[CLASSES + 1] = {0};

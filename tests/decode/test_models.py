@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"
 import attnlib  # noqa: E402
 import decodelib  # noqa: E402
 from foldermake import write_folder  # noqa: E402
-from ggufmake import gguf  # noqa: E402
+from ggufmake import blocks, gguf  # noqa: E402
 
 WIDTH, HEADS, SHARED, DIM, HIDDEN, VOCAB, LAYERS, EPS, THETA, ROOM = 32, 4, 2, 8, 48, 40, 2, 1e-5, 1000.0, 32
 BOUND = 2e-5
@@ -112,6 +112,10 @@ def run_gpt2(t, ids):
     return norm(x, "ln_f") @ t["wte.weight"].T, hidden, weights
 
 
+GGUF_NAMES = {"model.embed_tokens": "token_embd", "lm_head": "output", "model.norm": "output_norm", "model.layers": "blk",
+              "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+              "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm",
+              "post_attention_layernorm": "ffn_norm"}
 MODELS = {"llama": (LLAMA, llama_tensors(False), run_llama), "qwen2": (LLAMA | {"model_type": "qwen2"}, llama_tensors(True), run_llama),
           "gpt2": (GPT2, gpt2_tensors(), run_gpt2)}
 IDS = np.random.default_rng(9).integers(0, VOCAB, (3, 11))
@@ -191,27 +195,60 @@ class Models(unittest.TestCase):
             session.reorder([2, 0, 2])
             np.testing.assert_array_equal(session.feed(IDS[[2, 0, 2], 6:]), want[[2, 0, 2]])
 
-    def test_gguf_has_the_bits_of_the_folder(self):
-        """Of qwen2: llama's rows of q and k are reordered there, which changes the order of sums."""
-        config, tensors, _ = MODELS["qwen2"]
-        names = {"model.embed_tokens": "token_embd", "lm_head": "output", "model.norm": "output_norm", "model.layers": "blk",
-                 "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
-                 "self_attn.o_proj": "attn_output",
-                 "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm",
-                 "post_attention_layernorm": "ffn_norm"}
+    def gguf(self, tensors, values=(), more=()):
+        """The path of a qwen2 .gguf with the tensors of a folder. Of llama the rows of q and k are reordered, and so is the sum."""
         renamed = {}
         for name, t in tensors.items():
-            for old, new in names.items():
+            for old, new in GGUF_NAMES.items():
                 name = name.replace(old, new)
             renamed[name] = t
         a = "qwen2."
-        values = {"general.architecture": "qwen2", a + "block_count": LAYERS, a + "context_length": ROOM, a + "embedding_length": WIDTH,
-                  a + "feed_forward_length": HIDDEN, a + "attention.head_count": HEADS, a + "attention.head_count_kv": SHARED,
-                  a + "attention.layer_norm_rms_epsilon": EPS, a + "rope.freq_base": THETA, a + "vocab_size": VOCAB}
-        folder = self.folder(config, tensors)
-        (folder / "model.gguf").write_bytes(gguf(values, renamed))
-        one, other = (self.session(self.model(p)).feed(IDS[:1], everything=True) for p in (folder, folder / "model.gguf"))
-        np.testing.assert_array_equal(one, other)
+        all_values = {"general.architecture": "qwen2", a + "block_count": LAYERS, a + "context_length": ROOM,
+                      a + "embedding_length": WIDTH, a + "feed_forward_length": HIDDEN, a + "attention.head_count": HEADS,
+                      a + "attention.head_count_kv": SHARED, a + "attention.layer_norm_rms_epsilon": ("f64", EPS),
+                      a + "rope.freq_base": THETA, a + "vocab_size": VOCAB}
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        path = pathlib.Path(place.name) / "model.gguf"
+        path.write_bytes(gguf(all_values | dict(values), renamed | dict(more)))
+        return path
+
+    def test_gguf_has_the_bits_of_the_folder(self):
+        config, tensors, _ = MODELS["qwen2"]
+        folder, path = self.folder(config, tensors), self.gguf(tensors)
+        for f64 in (False, True):
+            one, other = (self.session(self.model(p, f64)).feed(IDS[:1], everything=True) for p in (folder, path))
+            np.testing.assert_array_equal(one, other)
+
+    def test_gguf_blocks_have_the_bits_of_their_numbers(self):
+        """Every matrix in Q8_0, the table of tokens too, whose rows are decoded one by one."""
+        config, tensors, _ = MODELS["qwen2"]
+        config, raw, plain = config | {"intermediate_size": 64}, {}, {}
+        for i, (name, t) in enumerate(tensors.items()):
+            shape = tuple(64 if n == HIDDEN else n for n in t.shape)
+            raw[name], plain[name] = blocks("Q8_0", shape, i) if len(shape) == 2 else (t, t)
+        folder, path = self.folder(config, plain), self.gguf(raw, {"qwen2.feed_forward_length": 64})
+        for f64 in (False, True):
+            one, other = (self.session(self.model(p, f64)).feed(IDS[:1], everything=True) for p in (folder, path))
+            np.testing.assert_array_equal(one, other)
+
+    def test_gguf_divides_the_frequencies(self):
+        """rope_freqs.weight, which is how llama.cpp writes the scaling of Llama 3.1."""
+        config, tensors, _ = MODELS["qwen2"]
+        scaling = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                   "original_max_position_embeddings": 64}
+        f = THETA ** (-np.arange(DIM // 2) * 2 / DIM)
+        turns = 64 * f / (2 * np.pi)
+        m = np.clip((turns - 1) / 3, 0, 1)
+        divisors = (f / ((1 - m) * f / 8 + m * f)).astype(np.float32)
+        want = self.session(self.model(self.folder(config | {"rope_scaling": scaling}, tensors))).feed(IDS[:1], everything=True)
+        got = self.session(self.model(self.gguf(tensors, more={"rope_freqs.weight": divisors}))).feed(IDS[:1], everything=True)
+        self.near(got, want)
+        with self.assertRaises(AssertionError):
+            self.near(self.session(self.model(self.gguf(tensors))).feed(IDS[:1], everything=True), want)
+        for wrong, words in ((divisors[1:], "rope_freqs.weight"), (0 * divisors, "divisors.0. is 0")):
+            with self.assertRaisesRegex(decodelib.LoadError, words):
+                self.model(self.gguf(tensors, more={"rope_freqs.weight": wrong}))
 
     def test_wrong_files(self):
         config, tensors, _ = MODELS["llama"]

@@ -86,6 +86,15 @@ static void ropes(void **state) {
     BAD("rotary_dim is 2", "dynamic", .head_dim = 2, .scaling = ATTN_ROPE_DYNAMIC, .original_length = 9);
     BAD("attention_factor is -1", "", .head_dim = 4, .scaling = ATTN_ROPE_YARN, .original_length = 9, .attention_factor = -1);
     BAD("unknown bits 0x8", "", .head_dim = 4, .flags = 8);
+    float none[] = {1, 0}, one[] = {2, 2};
+    attn_tensor zero = attn_tensor_of(none, ATTN_F32, 1, SHAPE(2)), two = attn_tensor_of(one, ATTN_F32, 1, SHAPE(2));
+    BAD("divisors[1] is 0", "positive", .head_dim = 4, .divisors = &zero);
+    BAD("divisors", "the tables say it all", .head_dim = 4, .cos = &table, .sin = &table, .divisors = &two);
+    REFUSES(attn_rope_create(ctx, &rope, DESC(.head_dim = 6, .divisors = &two)), ATTN_E_SHAPE, "[2]", "half the rotary_dim is 3");
+    assert_ok(ctx, attn_rope_create(ctx, &rope, DESC(.head_dim = 4, .theta = 100, .divisors = &two)));
+    assert_true(attn_rope_frequency(rope, 0) == 0.5 && attn_rope_frequency(rope, 1) == 0.05);
+    attn_rope_destroy(rope);
+    rope = NULL;
     BAD("cos is given without sin", "", .head_dim = 4, .cos = &table);
     BAD("together with theta", "", .head_dim = 4, .cos = &table, .sin = &table, .theta = 10000);
     REFUSES(attn_rope_create(ctx, &rope, DESC(.head_dim = 4, .cos = &table, .sin = &other)), ATTN_E_SHAPE, "[3,4]", "[3,2]");

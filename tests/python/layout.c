@@ -68,6 +68,7 @@ static void model_fields(void)
     FIELD(attn_rope_desc, original_length); FIELD(attn_rope_desc, length); FIELD(attn_rope_desc, low_freq);
     FIELD(attn_rope_desc, high_freq); FIELD(attn_rope_desc, beta_fast); FIELD(attn_rope_desc, beta_slow);
     FIELD(attn_rope_desc, attention_factor); FIELD(attn_rope_desc, cos); FIELD(attn_rope_desc, sin);
+    FIELD(attn_rope_desc, divisors);
     SIZE(attn_rope_opts);
     FIELD(attn_rope_opts, struct_size); FIELD(attn_rope_opts, flags); FIELD(attn_rope_opts, offset); FIELD(attn_rope_opts, positions);
     SIZE(attn_norm_opts);

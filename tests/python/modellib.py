@@ -19,7 +19,7 @@ class RopeDesc(Structure):
     _fields_ = [("struct_size", c_uint32), ("flags", c_uint32), ("head_dim", c_int64), ("rotary_dim", c_int64), ("theta", c_double),
                 ("scaling", c_int32), ("factor", c_double), ("original_length", c_int64), ("length", c_int64), ("low_freq", c_double),
                 ("high_freq", c_double), ("beta_fast", c_double), ("beta_slow", c_double), ("attention_factor", c_double),
-                ("cos", TensorPtr), ("sin", TensorPtr)]
+                ("cos", TensorPtr), ("sin", TensorPtr), ("divisors", TensorPtr)]
 
 
 class RopeOpts(Structure):

@@ -96,7 +96,8 @@ static void test_long_word(void **state)
     free(text);
 }
 
-/* 200 thousand marks on one letter, above it and below it by turns: minutes if they were put in order one by one. Those below come first. */
+/* 200 thousand marks on one letter, above it and below it by turns: minutes if they were put in order one by one. Those below come
+   first. */
 static void test_marks(void **state)
 {
     (void)state;
