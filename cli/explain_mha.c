@@ -147,7 +147,7 @@ static int compute(whole *a, results *r, page *p, qkv *t)
     attn_mha_opts opts = {.struct_size = sizeof opts, .sdpa = &sdpa};
     const bool paged = opt_given(r->o, OPT_HTML);
     if (paged)
-        explain_page(r->o, a->e.turn->given ? "sdpa" : "mha", a->e.lang, a->e.round, r, p);
+        explain_page(r->o, "mha", a->e.lang, a->e.round, r, p);
     if (paged && a->from)
         page_note(p, "%s", "%s", explain_say(a->e.lang, x_word(a)));
     int status = add_results(a, r, &sdpa, &opts);
@@ -161,9 +161,7 @@ static int compute(whole *a, results *r, page *p, qkv *t)
     *t = a->e.turn->where.rows ? a->e.turn->turned : (qkv){*opts.q, *opts.k, *opts.v};
     a->e.t = t;
     derive(a, opts.z);
-    if (paged && a->e.turn->given) /* of projections without RoPE the page would show other scores */
-        status = explain_page_attention(&a->e, p);
-    else if (paged)
+    if (paged)
         status = explain_mha_page(&a->e, p, &a->w, &a->m, opts.z, a->out);
     return status ? status : results_commit(r);
 }

@@ -2,7 +2,10 @@
 /* What a page of multi-head attention has besides the attention inside: X, the memories, the weights, the joined heads and the result. */
 #include "explain.h"
 #include "explain_mha.h"
+#include "message.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A view that stays as long as the page; NULL after a sentence. */
@@ -54,6 +57,40 @@ static attn_status add_weights(page *p, const mha_files *w)
     return s == ATTN_OK && d->b_o ? page_add(p, "b_o", d->b_o, 1, d->b_o->shape) : s;
 }
 
+/* What cos and sin are multiplied by: at position 0 a unit vector becomes as long. */
+static double factor_of(attn_ctx *ctx, const attn_rope *rope, int64_t d)
+{
+    double *row = need_zeroed(2 * (size_t)d, sizeof *row);
+    const attn_tensor x = attn_tensor_of(row, ATTN_F64, 2, (const int64_t[]){1, d});
+    attn_tensor y = attn_tensor_of(row + d, ATTN_F64, 2, (const int64_t[]){1, d});
+    row[0] = 1;
+    const double factor = attn_rope_apply(ctx, &y, &x, rope, NULL) == ATTN_OK ? row[d] : 1;
+    free(row);
+    return factor;
+}
+
+/* q and k as the projections gave them, and how they were turned. */
+static attn_status add_rope(page *p, const explanation *e)
+{
+    const rotation *turn = e->turn;
+    const page_shape *s = &p->shape;
+    if (!turn->given || !turn->where.rows)
+        return ATTN_OK;
+    double *frequency = page_memory(p, s->d_k / 2, sizeof *frequency);
+    if (!frequency)
+        return ATTN_E_NOMEM;
+    p->rope = (page_rope){
+        .interleaved = turn->interleaved, .factor = 1, .frequency = frequency, .rows = turn->where.rows, .keys = turn->where.keys};
+    for (int64_t i = 0; i < s->d_k / 2; i++) {
+        const double f = turn->rope ? attn_rope_frequency(turn->rope, i) : pow(turn->theta, -2 * (double)i / (double)s->d_k);
+        if (!isnan(f)) /* of a rotation of fewer columns there are no more */
+            frequency[p->rope.pairs++] = f;
+    }
+    p->rope.factor = turn->rope ? factor_of(e->s->ctx, turn->rope, s->d_k) : 1;
+    const attn_status status = page_add(p, "q_plain", &turn->before.q, 4, (const int64_t[]){s->B, s->H, s->Lq, s->d_k});
+    return status ? status : page_add(p, "k_plain", &turn->before.k, 4, (const int64_t[]){s->B, s->Hkv, s->Lk, s->d_k});
+}
+
 /* (L,width) or (B,L,width) as (B,L,width). */
 static attn_status add_rows(page *p, const char *name, const attn_tensor *t)
 {
@@ -61,7 +98,8 @@ static attn_status add_rows(page *p, const char *name, const attn_tensor *t)
     return t ? page_add(p, name, t, 3, (const int64_t[]){p->shape.B, last[0], last[1]}) : ATTN_OK;
 }
 
-static attn_status add_all(page *p, const mha_files *w, const mha_inputs *m, const attn_tensor *z, const attn_tensor *out)
+static attn_status add_all(page *p, const explanation *e, const mha_files *w, const mha_inputs *m, const attn_tensor *z,
+                           const attn_tensor *out)
 {
     const page_shape *shape = &p->shape;
     const attn_tensor *joined = keep(p, tensor_swapped(z, 2, 3)); /* (L,H,d_v): its last two axes are one */
@@ -69,6 +107,7 @@ static attn_status add_all(page *p, const mha_files *w, const mha_inputs *m, con
     s = s == ATTN_OK ? add_rows(p, "m", m->memory_given) : s;
     s = s == ATTN_OK ? add_rows(p, "m_v", m->memory_v_given) : s;
     s = s == ATTN_OK ? add_weights(p, w) : s;
+    s = s == ATTN_OK ? add_rope(p, e) : s;
     s = s == ATTN_OK ? page_add(p, "concat", joined, 3, (const int64_t[]){shape->B, shape->Lq, shape->H * shape->d_v}) : s;
     return s == ATTN_OK ? add_rows(p, "result", out) : s;
 }
@@ -80,5 +119,5 @@ int explain_mha_page(const explanation *e, page *p, const mha_files *w, const mh
     p->shape.width = m->x.shape[m->x.ndim - 1];
     p->shape.memory_width = memory->shape[memory->ndim - 1];
     p->shape.out_width = out->shape[out->ndim - 1];
-    return status ? status : explain_page_status(p, add_all(p, w, m, z, out));
+    return status ? status : explain_page_status(p, add_all(p, e, w, m, z, out));
 }

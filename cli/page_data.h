@@ -61,6 +61,14 @@ typedef struct page_words {
     const char *const *name;
 } page_words;
 
+/* How q and k were turned: column pair p by the angle pos * frequency[p], times `factor`. */
+typedef struct page_rope {
+    bool interleaved;
+    double factor, *frequency;    /* [pairs] */
+    int64_t pairs;
+    const int64_t *rows, *keys;   /* positions [B,Lq] and [B,Lk]; rows NULL: nothing was turned */
+} page_rope;
+
 typedef struct page {
     const char *kind, *title, *command, *lang, *isa;
     const char *part;                     /* NULL, or which attention of a model this is */
@@ -73,6 +81,7 @@ typedef struct page {
     double scale;                                                           /* that was used */
     int64_t *offset;                                                        /* [B] */
     double *slopes;                                                         /* NULL, or of ALiBi: [H], or [B,H] where they differ */
+    page_rope rope;
     int round;                                                              /* -1: not given */
     const char *const *query_names, *const *key_names, *const *layer_names; /* NULL, or one for each */
     page_array array[PAGE_ARRAYS];

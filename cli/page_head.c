@@ -57,6 +57,26 @@ static void write_seed(json_writer *j, uint64_t seed)
         jw_string(j, "seed", text);
 }
 
+static void write_rope(json_writer *j, const page *p)
+{
+    const page_rope *r = &p->rope;
+    const page_shape *s = &p->shape;
+    if (!r->rows) {
+        write_null(j, "rope");
+        return;
+    }
+    const attn_tensor frequency = attn_tensor_of(r->frequency, ATTN_F64, 1, &r->pairs);
+    const attn_tensor rows = attn_tensor_of((void *)(uintptr_t)r->rows, ATTN_I64, 2, (const int64_t[]){s->B, s->Lq});
+    const attn_tensor keys = attn_tensor_of((void *)(uintptr_t)r->keys, ATTN_I64, 2, (const int64_t[]){s->B, s->Lk});
+    jw_begin(j, "rope", '{');
+    jw_bool(j, "interleaved", r->interleaved);
+    jw_number(j, "factor", r->factor, ATTN_F64);
+    jw_values(j, "frequencies", &frequency);
+    jw_values(j, "rows", &rows);
+    jw_values(j, "keys", &keys);
+    jw_end(j, '}');
+}
+
 static void write_options(json_writer *j, const page *p)
 {
     const attn_sdpa_opts *o = p->opts;
@@ -77,6 +97,7 @@ static void write_options(json_writer *j, const page *p)
     write_integers(j, "sinks", o->sinks);
     jw_number(j, "dropout", o->dropout, ATTN_F64);
     write_seed(j, o->seed);
+    write_rope(j, p);
     if (p->round >= 0)
         jw_int(j, "round", p->round);
     else

@@ -52,6 +52,8 @@ class Head {
 
     // Arrays of this head, decoded when first asked for.
     get q() { return this.pageOf('q', this.h); }
+    get q_plain() { return this.pageOf('q_plain', this.h); }
+    get k_plain() { return this.pageOf('k_plain', this.kvHead); }
     get k() { return this.pageOf('k', this.kvHead); }
     get v() { return this.pageOf('v', this.kvHead); }
 

@@ -55,8 +55,9 @@ const explainers = {
         if (!head.computes) {
             return [{line: say('from_file')}];
         }
-        return [{line: `scores[${i},${j}] = Σ_c Q[${i},c] · K[${j},c]`},
-                productTerms([`Q[${i},c]`, `K[${j},c]`], model.d, (c) => head.q[i * model.d + c], (c) => head.k[j * model.d + c])];
+        const Q = symbolIn(model, 'q'), K = symbolIn(model, 'k');
+        return [{line: `scores[${i},${j}] = Σ_c ${Q}[${i},c] · ${K}[${j},c]`},
+                productTerms([`${Q}[${i},c]`, `${K}[${j},c]`], model.d, (c) => head.q[i * model.d + c], (c) => head.k[j * model.d + c])];
     },
     scaled({model, head, i, j, value}) {
         const score = model.known ? head.value('scores', i, j) : undefined;
@@ -150,6 +151,27 @@ function topTerms(head, i) {
     return rows && {terms: {head: [say('key'), 'weights'], rows, sum: rows.reduce((sum, row) => sum + row[1], 0)}};
 }
 
+// A cell of the turned q or k: two columns of the projected one, by the angle of the position.
+function explainTurned({model, head, i, j}, name) {
+    const {interleaved, factor, frequencies, rows, keys} = model.options.rope, pairs = frequencies.length;
+    const plain = headMatrix(model, head.b, head.h, `${name}_plain`), S = symbolOf(name);
+    if (j >= 2 * pairs) {
+        return [{line: say('rope_pass', {pairs: 2 * pairs})}, {line: `${S}_rot[${i},${j}] = ${S}[${i},${j}]`}];
+    }
+    const pair = interleaved ? j >> 1 : j % pairs, second = interleaved ? j % 2 === 1 : j >= pairs;
+    const other = interleaved ? j ^ 1 : second ? j - pairs : j + pairs;
+    const pos = (name === 'q' ? rows : keys)[head.b][i], angle = pos * frequencies[pair], sign = second ? '+' : '-';
+    const c = Math.cos(angle) * factor, s = Math.sin(angle) * factor, own = plain.at(i, j), across = plain.at(i, other);
+    const [times, close] = factor === 1 ? ['', ''] : [`${numberText(factor)} (`, ')'];
+    const value = own * c + (second ? across * s : -across * s);
+    return [
+        {line: say('rope_pair', {j, other, pair, pos, frequency: numberText(frequencies[pair]), angle: numberText(angle)})},
+        {line: `${S}_rot[${i},${j}] = ${times}${S}[${i},${j}] cos ${sign} ${S}[${i},${other}] sin${close}`},
+        {line: `= ${numberText(own)} · ${numberText(c)} ${sign} ${numberText(across)} · ${numberText(s)} = ${numberText(value)}`,
+         answer: true},
+    ];
+}
+
 // A cell of X W + b: row i of the source times column c of the weights.
 function explainProjection(model, stage, b, i, c) {
     const name = stage.project;
@@ -199,7 +221,11 @@ function goesTo(model, stages, view, panel, i, j) {
     switch (panel) {
     case 'x': case 'm': case 'm_v':
         return projectionsOf(model, panel).map((name) => row(symbolOf(name), name, `all_${name}`, i)).filter(Boolean);
-    case 'all_q': return [place('Q', 'scores', 'q', i, j % model.d, Math.floor(j / model.d))];
+    case 'all_q': {
+        const [stage, to] = has('rope') ? ['rope', 'q_plain'] : ['scores', 'q'];
+        return [place('Q', stage, to, i, j % model.d, Math.floor(j / model.d))];
+    }
+    case 'q_plain': case 'k_plain': return [row(symbolIn(model, panel[0]), 'rope', panel[0], i, j)];
     case 'all_k': case 'all_v': return splitGoes(model, panel, i, j);
     case 'q': return [row('scores', 'scores', 'scores', i)].filter(Boolean);
     case 'k': return [column('scores', 'scores', 'scores', i)].filter(Boolean);
@@ -223,7 +249,8 @@ function projectionsOf(model, source) {
 
 function splitGoes(model, panel, i, j) {
     const name = panel.slice(4), d = name === 'v' ? model.dv : model.d, head = Math.floor(j / d) * (model.H / model.Hkv);
-    return name === 'k' ? [place('K', 'scores', 'k', i, j % d, head)] : [place('V', 'output', 'v', i, j % d, head)];
+    const [stage, to] = model.has('k_plain') ? ['rope', 'k_plain'] : ['scores', 'k'];
+    return name === 'k' ? [place('K', stage, to, i, j % d, head)] : [place('V', 'output', 'v', i, j % d, head)];
 }
 
 // ---- the whole ----
@@ -242,8 +269,10 @@ function explainCell(model, stages, view, at) {
         blocks = explainJoined(model, stages, stage, view, panel, i, j);
     } else if (panel === 'result') {
         blocks = explainResult(model, view.batch, i, j);
-    } else if (['q', 'k', 'v'].includes(panel) && model.kind === 'mha') {
-        blocks = [{line: splitBack(model, panel, view.head, j)}];
+    } else if (isTurnedByRope(model, panel)) {
+        blocks = explainTurned(context, panel);
+    } else if (['q', 'k', 'v', 'q_plain', 'k_plain'].includes(panel) && model.kind === 'mha') {
+        blocks = [{line: splitBack(model, panel[0], view.head, j)}];
     } else if (panel === 'x' && matrix.bands) {
         blocks = [{line: belongs(j, matrix.bands.size)}];
     } else {

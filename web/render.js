@@ -41,7 +41,7 @@ function renderPanels(stage, view, body, width) {
     let result = null;
     for (const item of items) {
         if (!item.matrix) {
-            row.append(el('span.operator', {'aria-hidden': 'true'}, rich(item.op)));
+            row.append(el(item.op ? 'span.operator' : 'span.line-break', {'aria-hidden': 'true'}, rich(item.op)));
             continue;
         }
         const shown = renderPanel(item, view, widths.shift(), row);
@@ -94,7 +94,8 @@ function restoreCursor(shown) {
 }
 
 function renderHeads(stage, view, body) {
-    const name = stage.id === 'inputs' ? 'q' : stage.id, of = (h) => chosenMatrix(app.model, {...view, head: h, mode: 'one'}, name);
+    const name = ['inputs', 'rope'].includes(stage.id) ? 'q' : stage.id;
+    const of = (h) => chosenMatrix(app.model, {...view, head: h, mode: 'one'}, name);
     const turn = (m) => (app.turned ? transposed(m) : m);
     const matrices = Array.from({length: app.model.H}, (_, h) => turn(of(h)));
     const settings = {range: rangeOf(matrices), byRow: app.colours === 'row' && matrices[0].square, dark: app.dark, factor: factor()};

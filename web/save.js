@@ -20,7 +20,7 @@ function figureItems(stage, view) {
         return [{matrix, symbol: name === 'output' ? 'concat' : symbolOf(name), result: true}];
     }
     if (view.mode === 'all' && stage.perHead && model.H > 1) {
-        const name = stage.id === 'inputs' ? 'q' : stage.id;
+        const name = ['inputs', 'rope'].includes(stage.id) ? 'q' : stage.id;
         const heads = allHeads(view, name), range = rangeOf(heads);
         return turn(heads.map((matrix, h) => ({matrix, symbol: say('head_n', {h}), range, cover: null, result: true})));
     }

@@ -13,9 +13,13 @@ function cached(model, key, make) {
 }
 
 const SYMBOLS = {q: 'Q', k: 'K', v: 'V', x: 'X', m: 'M', m_v: 'M_V', w_q: 'W_Q', w_k: 'W_K', w_v: 'W_V', w_o: 'W_O', b_q: 'b_Q',
-                 b_k: 'b_K', b_v: 'b_V', b_o: 'b_O', result: 'O', added: 'bias'};
+                 b_k: 'b_K', b_v: 'b_V', b_o: 'b_O', result: 'O', added: 'bias', q_plain: 'Q', k_plain: 'K'};
 
 const symbolOf = (name) => SYMBOLS[name] || name;
+
+// With RoPE there are two Q and two K: the projected ones, and the turned ones that the scores are made of.
+const isTurnedByRope = (model, name) => (name === 'q' || name === 'k') && model.has(`${name}_plain`);
+const symbolIn = (model, name) => (isTurnedByRope(model, name) ? `${symbolOf(name)}_rot` : symbolOf(name));
 
 // What is computed in the page is double.
 const dtypeOf = (model, name) => (model.has(name) ? model.arrays[name].dtype : 'f64');
@@ -44,7 +48,8 @@ function cellMatrix(model, b, h, name) {
 // q, k, v, output of one head: rows of features
 function headMatrix(model, b, h, name) {
     return cached(model, `${name}/${b}/${h}`, () => {
-        const head = model.head(b, h), query = name === 'q' || name === 'output', cols = name === 'q' || name === 'k' ? model.d : model.dv;
+        const head = model.head(b, h), query = name.startsWith('q') || name === 'output';
+        const cols = name === 'v' || name === 'output' ? model.dv : model.d;
         const numbers = name === 'output' ? null : head[name];
         return matrixOf({
             panel: name, rows: query ? model.Lq : model.Lk, cols, rowAxis: query ? 'query' : 'key', colAxis: 'feature',
@@ -71,7 +76,8 @@ function joinedMatrix(model, b, name) {
     return cached(model, `all_${name}/${b}`, () => {
         const query = name === 'q' || name === 'output', heads = query ? model.H : model.Hkv;
         const d = name === 'q' || name === 'k' ? model.d : model.dv;
-        const array = model.arrays[name], pages = Array.from({length: heads}, (_, h) => array.page([b, h]));
+        const array = model.arrays[`${name}_plain`] || model.arrays[name];
+        const pages = Array.from({length: heads}, (_, h) => array.page([b, h]));
         return matrixOf({panel: `all_${name}`, rows: query ? model.Lq : model.Lk, cols: heads * d, rowAxis: query ? 'query' : 'key',
             colAxis: 'feature',
                          rowNames: axisNames(model, query ? 'query' : 'key'), bands: {size: d, count: heads}, dtype: array.dtype,
@@ -105,14 +111,15 @@ const productShape = (a, b, c) => `${sizes(a, b)} × ${sizes(b, c)} → ${sizes(
 
 function operand(model, view, name, turned = false) {
     const matrix = chosenMatrix(model, view, name);
-    const shared = (name === 'k' || name === 'v') && model.Hkv < model.H;
+    const shared = ['k', 'k_plain', 'v'].includes(name) && model.Hkv < model.H;
     const group = model.H / model.Hkv, kv = Math.floor(view.head / group);
+    const symbol = symbolIn(model, name);
     const note = shared ? say('shared', {symbol: symbolOf(name), kv, from: kv * group, to: (kv + 1) * group - 1}) : '';
-    return {symbol: turned ? `${symbolOf(name)}^T` : symbolOf(name), matrix: turned ? transposed(matrix) : matrix, note};
+    return {symbol: turned ? `${symbol}^T` : symbol, matrix: turned ? transposed(matrix) : matrix, note};
 }
 
 function resultOf(model, view, name) {
-    return {symbol: symbolOf(name), matrix: chosenMatrix(model, view, name), result: true};
+    return {symbol: symbolIn(model, name), matrix: chosenMatrix(model, view, name), result: true};
 }
 
 // Several heads and batch items in words: "in each of 8 heads".
@@ -133,8 +140,18 @@ function inputsStage(model) {
             panels: (view) => ['q', 'k', 'v'].map((name) => ({...operand(model, view, name), result: name === 'q'}))};
 }
 
+// Q and K turned by their positions.
+function ropeStage(model) {
+    const turned = (view, name) => [operand(model, view, `${name}_plain`), {op: '→'}];
+    return {id: 'rope', formula: 'Q_rot, K_rot = RoPE(Q), RoPE(K)', perHead: true, about: () => say('a_rope'),
+            shape: () => `${sizes(model.Lq, model.d)} → ${sizes(model.Lq, model.d)}   ${times(model)}`,
+            panels: (view) => [...turned(view, 'q'), resultOf(model, view, 'q'), {op: ''},
+                ...turned(view, 'k'), resultOf(model, view, 'k')]};
+}
+
 function scoresStage(model) {
-    return {id: 'scores', formula: 'scores = Q K^T', perHead: true, cells: true, about: () => say('a_scores'),
+    return {id: 'scores', formula: `scores = ${symbolIn(model, 'q')} ${symbolIn(model, 'k')}^T`, perHead: true, cells: true,
+            about: () => say('a_scores'),
             shape: () => `${productShape(model.Lq, model.d, model.Lk)}   ${times(model)}`,
             panels: (view) => (model.head(0, 0).computes && isSingle(view) ?
                 [operand(model, view, 'q'), {op: '×'}, operand(model, view, 'k', true), {op: '='}] :
@@ -306,6 +323,9 @@ function buildStages(model) {
     }
     const mha = model.kind === 'mha', all = model.has('q') && model.has('k') && model.has('v');
     const stages = mha ? [...['q', 'k', 'v'].map((name) => projectStage(model, name)), splitStage(model)] : all ? [inputsStage(model)] : [];
+    if (mha && model.has('q_plain')) {
+        stages.push(ropeStage(model));
+    }
     stages.push(...attentionStages(model));
     if (model.has('output') || (all && model.known)) {
         stages.push(outputStage(model));

@@ -24,10 +24,15 @@ function marksIn(panel, picked) {
     if (panel === picked.panel) {
         return cell;
     }
+    if (stageNow().id === 'rope' && panel[0] !== picked.panel[0]) {
+        return {}; // they meet in the scores alone
+    }
     const related = {
         scores: {q: {rows: [i]}, k: {rows: [j]}},
-        q: {scores: {rows: [i]}, k: {cols: column}},
-        k: {scores: {cols: [[i, i + 1]]}, q: {cols: column}},
+        q: {scores: {rows: [i]}, k: {cols: column}, q_plain: {rows: [i]}},
+        k: {scores: {cols: [[i, i + 1]]}, q: {cols: column}, k_plain: {rows: [i]}},
+        q_plain: {q: {rows: [i]}},
+        k_plain: {k: {rows: [i]}},
         weights: {masked: {rows: [i]}, output: {rows: [i]}, v: {rows: [j]}},
         output: {weights: {rows: [i]}, v: {cols: column}},
         v: {weights: {cols: [[i, i + 1]]}, output: {cols: column}},

@@ -88,6 +88,13 @@ const WORDS = {
     a_split: ['The columns are cut into {H} pieces of {d}; each head gets its piece of every row. ' +
               'That is a reshape and a transpose: a reshape alone would mix rows.',
               '열을 {d}개씩 {H}조각으로 자르고, 헤드마다 모든 행의 자기 조각을 받습니다. reshape한 다음 transpose하는 것입니다. reshape만 하면 행이 섞입니다.'],
+    s_rope: ['Rotary positions', '회전 위치 인코딩 (RoPE)'],
+    a_rope: ['Pairs of columns are turned like the hands of clocks that run at different speeds, by the position of the row. ' +
+             'The score of two rows then depends on how far apart they stand.',
+             '열 두 개씩을 짝지어, 빠르기가 서로 다른 시곗바늘처럼 행의 위치만큼 돌립니다. 그러면 두 행의 점수는 둘이 얼마나 떨어져 있는지에 달립니다.'],
+    rope_pair: ['Columns {j} and {other} are pair {pair}: angle = position {pos} × {frequency} = {angle}',
+                '짝 {pair}: 열 {j}, 열 {other}. 각도 = 위치 {pos} × {frequency} = {angle}'],
+    rope_pass: ['Only the first {pairs} columns turn; this one stays as it is.', '처음 열 {pairs}개만 돕니다. 이 열은 그대로입니다.'],
     s_scores: ['Scores', '점수 (어텐션 스코어)'],
     a_scores: ['How much each query agrees with each key: row i of Q times row j of K, which is column j of Kᵀ.',
                '쿼리와 키가 얼마나 맞는지 나타냅니다. Q의 행 i와 K의 행 j(곧 Kᵀ의 열 j)를 곱해 더합니다.'],

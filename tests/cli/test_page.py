@@ -75,7 +75,7 @@ def test_options():
     slopes = [2.0 ** -2, 2.0 ** -4, 2.0 ** -6, 2.0 ** -8, 2.0 ** -1, 2.0 ** -3]
     assert p.data["options"] == {"scale": 0.3, "scale_given": True, "softcap": 5, "causal": False, "window": [2, 1], "offset": [-1, 2],
                                  "kv_len": [3, 4], "q_len": [4, 2], "alibi": slopes, "sinks": [1, 2, 3, 4, 5, 6], "dropout": 0, "seed": 0,
-                                 "round": 4}, p.data["options"]
+                                 "rope": None, "round": 4}, p.data["options"]
     assert p.data["lang"] == "ko" and p.data["kind"] == "sdpa" and p.data["schema"] == 1
     assert p.data["title"] == "qkv.npz" and p.data["command"].startswith("attn explain sdpa qkv.npz --alibi --window 2,1 ")
     assert p.data["isa"] in ("scalar", "avx2", "avx512", "neon") and p.data["notes"] == [] and p.data["summary"] is None

@@ -35,7 +35,8 @@ def said(*words):
     """--json, which is what docs/attn-json-schema.json says."""
     out = attn(*words, "--json").stdout
     pathlib.Path("said.json").write_bytes(out)
-    subprocess.run([sys.executable, SOURCE / "tests/cli/check_json.py", SOURCE / "docs/attn-json-schema.json", "said.json"], check=True)
+    subprocess.run([sys.executable, SOURCE / "tests/cli/check_json.py", SOURCE / "docs/attn-json-schema.json", "said.json"], check=True,
+                   stdout=subprocess.DEVNULL)
     os.remove("said.json")
     return json.loads(out)
 
@@ -93,6 +94,25 @@ def test_the_weights_are_those_of_the_files():
     assert np.array_equal(p["w_k"], t["marian"]["model.decoder.layers.1.encoder_attn.k_proj.weight"].T)
     assert p.data["shape"]["Lq"] == 3 and p.data["shape"]["Lk"] == 3 and p["m"].shape == (1, 3, tinymodels.WIDTH)
     assert p.data["labels"]["query"] == ["<pad>", "▁ein", "▁klein"] and p.data["labels"]["key"] == ["▁a", "▁cat", "</s>"]
+
+
+def test_the_page_of_a_layer_with_rope():
+    """q and k before and after the rotation, whose pairs lie side by side in a llama's .gguf and half a head apart in a folder."""
+    t = models()
+    for name, wq, interleaved in (("mistral", "model.layers.1.self_attn.q_proj", False), ("llama.gguf", "blk.1.attn_q", True)):
+        p = page("explain", "mha", "--from", name, "--layer", 1, "--text", "ab c 나는ab")
+        rope, L = p.data["options"]["rope"], p.data["shape"]["Lq"]
+        assert p.data["kind"] == "mha" and np.array_equal(p["w_q"], t[name][wq + ".weight"].T) and rope["interleaved"] == interleaved
+        np.testing.assert_allclose(p["q_plain"][0].swapaxes(0, 1).reshape(L, -1), p["x"][0] @ p["w_q"], atol=1e-5)
+        np.testing.assert_allclose(rope["frequencies"], 100.0 ** (-np.arange(4) / 4), rtol=1e-6)
+        assert rope["rows"] == rope["keys"] == [list(range(L))] and rope["factor"] == 1
+        angle = np.outer(np.arange(L), rope["frequencies"])
+        for side in ("q", "k"):
+            plain, turned = p[side + "_plain"][0], p[side][0]
+            a, b = (plain[..., 0::2], plain[..., 1::2]) if interleaved else (plain[..., :4], plain[..., 4:])
+            c, d = (turned[..., 0::2], turned[..., 1::2]) if interleaved else (turned[..., :4], turned[..., 4:])
+            np.testing.assert_allclose(c, a * np.cos(angle) - b * np.sin(angle), atol=1e-5)
+            np.testing.assert_allclose(d, b * np.cos(angle) + a * np.sin(angle), atol=1e-5)
 
 
 def test_x_is_what_the_layer_takes():

@@ -141,6 +141,33 @@ class Words(QuietTest):
         self.assertEqual(pages.values(page.numbers())[0].tolist(), [1, 0, 0])
 
 
+class OneLayer(QuietTest):
+    """explain mha --from: the stages of a layer, RoPE among them."""
+
+    def test_rope_is_a_stage(self):
+        for model in (llama, bert):
+            pages.attn("explain", "mha", "--from", model, "--layer", 1, "--text", "ab c ab" if model == llama else "the cat", "--html",
+                       model + ".layer.html")
+            page.open(model + ".layer.html", "stage=scores")
+            stages = ["q", "k", "v", "split", "rope", "scores", "scaled", "masked", "weights", "output", "concat", "result"]
+            self.assertEqual(page.stages(), [name for name in stages if name != "rope" or model == llama])
+        page.open(llama + ".layer.html", "stage=rope&head=3")
+        for panel, i, j, words in (("q", 1, 2, "Columns 2 and 3 are pair 1"), ("k", 2, 5, "Columns 5 and 4 are pair 2")):
+            page.click_cell(panel, i, j)
+            value = page.text(".cell-value").split(" = ")[1]
+            self.assertIn(words, page.text("#cell"))
+            self.assertTrue(page.text("#cell .equation:last-of-type").endswith(" = " + value), page.text("#cell"))
+        page.press("[data-go=scores]")
+        self.assertEqual(page.stage_now(), "scores")
+        page.click_cell("scores", 1, 0)
+        self.assertIn("Qrot[1,c] · Krot[0,c]", page.text("#cell"))
+        page.stage("q")
+        page.click_cell("all_q", 1, 9)
+        page.press("[data-go=rope]")
+        self.assertEqual(page.stage_now(), "rope")
+        self.assertIn("Q[1, 1]", page.text(".cell-value"))
+
+
 class Parts(QuietTest):
     def test_encoder_decoder_cross(self):
         page.open(marian + ".html")
