@@ -12,7 +12,7 @@ typedef struct change {
     unsigned needs, never; /* FACT_* that the problem has, or has not */
     double scale;          /* given, when not 0 */
     double factor;         /* on q, when not 0 */
-    bool oblong, square, heads, blind, brief, apart, poisoned, longer;
+    bool oblong, square, heads, blind, open, brief, apart, poisoned, longer;
 } change;
 
 static const change changes[] = {
@@ -21,6 +21,7 @@ static const change changes[] = {
      .never = FACT_SCALE,
      .scale = 0.3},
     {.text = {"a row that sees no key", "키가 하나도 보이지 않는 행"}, .needs = FACT_MASK_OR_ADDED, .blind = true},
+    {.text = {"a row that sees every key", "모든 키가 보이는 행"}, .needs = FACT_HIDES, .open = true},
     {.text = {"three keys more than queries", "쿼리보다 세 개 많은 키"}, .oblong = true},
     {.text = {"as many keys as queries", "쿼리와 같은 수의 키"}, .needs = FACT_SDPA, .never = FACT_SQUARE, .square = true},
     {.text = {"a longer sequence, for example of 24", "더 긴 시퀀스, 예를 들면 24"}, .longer = true},
@@ -91,7 +92,8 @@ static attn_tensor *other_mask(stream *s, const problem *p, const attn_tensor *t
     uint8_t *bits = arena_zeroed(s->m, count, 1);
     for (int64_t n = 0; values && bits && n < count; n++) {
         const int64_t i = n / p->Lk % shape[2], j = n % p->Lk;
-        const bool hidden = (c->blind && i % 3 == 1) || (uniform(s) < 0.4 && j != (2 * i) % p->Lk);
+        const bool seldom = uniform(s) < 0.4 && j != (2 * i) % p->Lk;
+        const bool hidden = (c->blind && i % 3 == 1) || (seldom && !(c->open && i == p->Lq - 1));
         values[n] = hidden ? -(double)INFINITY : number(s);
         bits[n] = hidden == drop;
     }
@@ -115,7 +117,8 @@ static void other_options(stream *s, problem *p, const change *c)
     o->bias = o->bias ? other_mask(s, p, o->bias, c) : NULL;
     o->keep = o->keep ? other_mask(s, p, o->keep, c) : NULL;
     o->sinks = o->sinks ? other_vector(s, p->H) : NULL;
-    o->kv_len = o->kv_len ? other_lengths(s, p->B, c->brief ? p->Lq / 2 : p->Lk) : NULL;
+    o->kv_len = o->kv_len && !c->open ? other_lengths(s, p->B, c->brief ? p->Lq / 2 : p->Lk) : NULL;
+    o->window_left = c->open && o->window_left >= 0 ? p->Lk : o->window_left;
     o->q_len = o->q_len ? other_lengths(s, p->B, p->Lq) : NULL;
     if (c->scale != 0) {
         o->flags |= ATTN_SCALE;

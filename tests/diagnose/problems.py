@@ -299,14 +299,14 @@ def random_pair(rng):
             return (a, b), p
 
 
-def singles(dtype="f32", count=3):
+def singles(dtype="f32", count=3, seed=0):
     """(id, problem): each mistake on that many problems, each set of features at least once. A low precision is not seen in its own."""
     for at, (name, (_, sets)) in enumerate(EVERY.items()):
         if not sets or (EVERY[name][0] == "precision" and dtype in ("f16", "bf16")):
             continue
         for n in range(max(count, len(sets))):
             features = sets[n % len(sets)] + (" x" if name in MHA else "")
-            yield name, problem_for((name,), features, 1000 * at + 100 * n, dtype)
+            yield name, problem_for((name,), features, 10**6 * seed + 1000 * at + 100 * n, dtype)
 
 
 def sets_of_variants(ids):
