@@ -46,12 +46,19 @@ static int judge(const options *o, const diagnose_input *in)
     const diagnose_status status = diagnose_run(&r, in, why, sizeof why);
     if (status != DIAGNOSE_OK)
         return trouble("%s", status == DIAGNOSE_NO_MEMORY ? "out of memory" : why);
-    const bool given = in->tolerance_given;
-    const int printed =
-        opt_given(o, OPT_JSON) ? diagnose_print_json(r, o->verb->name, lang, given) : diagnose_print_text(r, lang, given);
-    const int code = r->verdict == DIAGNOSE_EQUAL ? EXIT_DONE : EXIT_DIFFERS;
+    const bool given = in->tolerance_given, json = opt_given(o, OPT_JSON);
+    const enum diagnose_verdict verdict = r->verdict;
+    const int printed = json                             ? diagnose_print_json(r, o->verb->name, lang, given)
+                        : verdict != DIAGNOSE_UNJUDGED ? diagnose_print_text(r, lang, given)
+                                                         : EXIT_DONE;
     diagnose_free(r);
-    return printed ? printed : code;
+    if (printed)
+        return printed;
+    if (verdict == DIAGNOSE_UNJUDGED)
+        return trouble("nothing could be judged: with these inputs the numbers of every cell may leave the range of %s, where no error bound "
+                       "holds; give --rtol and --atol, or inputs and a --scale of ordinary size",
+                       in->got->dtype == ATTN_F64 ? "f64" : "f32");
+    return verdict == DIAGNOSE_EQUAL ? EXIT_DONE : EXIT_DIFFERS;
 }
 
 /* The library's own output. Its refusal is the one that the user reads. */

@@ -46,14 +46,20 @@ static void print_comparison(json_writer *j, const diagnose_report *r, bool give
     jw_number(j, "rtol", r->rtol, ATTN_F32);
     jw_number(j, "atol", r->atol, ATTN_F32);
     jw_string(j, "source", source);
+    if (r->usual_abs > 0)
+        jw_number(j, "usual", r->usual_abs, ATTN_F32);
+    else
+        jw_string(j, "usual", NULL);
+    jw_number(j, "share", r->sharpness, ATTN_F32);
     jw_end(j, '}');
     jw_begin(j, "error", '{');
     jw_number(j, "max_abs", r->max_abs, ATTN_F32);
     jw_number(j, "max_bounds", r->max_bounds, ATTN_F32);
     jw_end(j, '}');
     jw_int(j, "cells", r->cells);
+    jw_int(j, "unjudged", r->unjudged);
     jw_int(j, "differing", r->differing);
-    if (!r->first_rank) {
+    if (!r->differing) {
         jw_string(j, "first_difference", NULL);
         return;
     }
@@ -66,7 +72,7 @@ static void print_comparison(json_writer *j, const diagnose_report *r, bool give
     }
     jw_end(j, '}');
     jw_begin(j, "first_difference", '{');
-    jw_shape(j, "index", r->first_rank, r->first);
+    jw_shape(j, "index", r->rank, r->first);
     jw_number(j, "got", r->first_got, r->dtype);
     jw_number(j, "right", r->first_right, ATTN_F64);
     jw_end(j, '}');
@@ -101,7 +107,7 @@ static void print_sampled(json_writer *j, const diagnose_report *r)
 
 int diagnose_print_json(const diagnose_report *r, const char *command, enum diagnose_lang lang, bool given)
 {
-    static const char *const verdicts[] = {"equal", "named", "tied", "unknown"};
+    static const char *const verdicts[] = {"equal", "named", "tied", "unknown", "unjudged"};
     json_writer j = jw_begin_document(command);
     print_comparison(&j, r, given);
     jw_string(&j, "verdict", verdicts[r->verdict]);

@@ -9,6 +9,7 @@
 /* Conversions are the same in both languages and in the same order. */
 enum text {
     T_EQUAL,
+    T_UNUSUAL,
     T_NAMED,
     T_TIED,
     T_UNKNOWN,
@@ -28,6 +29,8 @@ enum text {
     T_DROPOUT,
     T_BOUND,
     T_BOUND_GIVEN,
+    T_SHARPER,
+    T_UNJUDGED,
     T_SAMPLED,
     T_SAMPLED_ALL,
     TEXTS
@@ -35,6 +38,8 @@ enum text {
 static const char *const texts[TEXTS][DIAGNOSE_LANGS] = {
     [T_EQUAL] = {"Right: all %lld cells lie within the bound (greatest difference %.3g, %.2g of the bound).\n",
                  "맞음: 셀 %lld개가 모두 오차 한계 안에 있다 (가장 큰 차이 %.3g, 한계의 %.2g배).\n"},
+    [T_UNUSUAL] = {"Yet the greatest difference is %.2g times what %s rounding usually makes here: look at [",
+                   "다만 가장 큰 차이가 보통의 %.2g배이다 (여기서 %s 반올림이 만드는 오차에 비해). 살펴볼 셀: ["},
     [T_NAMED] = {"The mistake: ", "실수: "},
     [T_TIED] = {"One of %d mistakes, which this data cannot tell apart:\n",
                 "다음 %d가지 실수 중 하나이며, 이 데이터로는 구별할 수 없다:\n"},
@@ -60,6 +65,10 @@ static const char *const texts[TEXTS][DIAGNOSE_LANGS] = {
                  "오차 한계: docs/numerics.md의 %s, 셀마다; 값의 반올림(%.3g배 이하) 외에 최대 %.3g.\n"},
     [T_BOUND_GIVEN] = {"Bound: atol %.3g + rtol %.3g * abs(right), as given.\n",
                        "오차 한계: atol %.3g + rtol %.3g * abs(정답), 지정한 값.\n"},
+    [T_SHARPER] = {"That is %.2g of what holds for every order of the sums: 64 times the error of an ordinary computation in %s here, %.2g.\n",
+                   "어떤 덧셈 순서에서도 지켜지는 한계의 %.2g배로, 여기서 보통의 %s 계산이 내는 오차 %.2g의 64배이다.\n"},
+    [T_UNJUDGED] = {"%lld of the cells were not judged: their numbers may leave the range of %s, and nothing is promised there.\n",
+                    "셀 %lld개는 판정하지 않았다: 수가 %s의 범위를 벗어날 수 있어 아무것도 보장되지 않는다.\n"},
     [T_SAMPLED] = {"Too large to try everything on all rows: the mistakes were tried on %lld of %lld rows (%lld in each head).\n",
                    "모든 행에 시험하기에는 크다: 실수는 행 %lld/%lld개에서 시험했다 (헤드마다 %lld개).\n"},
     [T_SAMPLED_ALL] = {"Too large to compute in full: OUT was compared with the right answer in %lld of %lld rows (%lld in each head),\n"
@@ -89,15 +98,20 @@ static void print_details(const diagnose_candidate *c, enum diagnose_lang lang)
 /* "nan" whatever the sign bit says */
 static double unsigned_nan(double x) { return isnan(x) ? fabs(x) : x; }
 
+static void print_place(const int64_t *place, int32_t rank)
+{
+    for (int32_t i = 0; i < rank; i++)
+        printf("%s%lld", i ? "," : "", (long long)place[i]);
+}
+
 static void print_first(const diagnose_report *r, enum diagnose_lang lang)
 {
-    if (!r->first_rank) {
+    if (!r->differing) {
         putchar('\n');
         return;
     }
     fputs(texts[T_FIRST][lang], stdout);
-    for (int32_t i = 0; i < r->first_rank; i++)
-        printf("%s%lld", i ? "," : "", (long long)r->first[i]);
+    print_place(r->first, r->rank);
     printf(lang == DIAGNOSE_EN ? "]: %.6g, and should be %.6g.\n" : "]: %.6g, 정답은 %.6g.\n", unsigned_nan(r->first_got),
            unsigned_nan(r->first_right));
 }
@@ -166,6 +180,21 @@ static void print_nearest(const diagnose_report *r, enum diagnose_lang lang)
     }
 }
 
+/* What OUT was computed in. */
+static const char *precision_of(const diagnose_report *r) { return r->dtype == ATTN_F64 ? "f64" : "f32"; }
+
+/* OUT is right, yet further off than others are; the rounding to 16 bits would cover that. */
+static void print_unusual(const diagnose_report *r, enum diagnose_lang lang)
+{
+    static const double much = 10;
+    const bool tells = r->dtype == ATTN_F64 || r->dtype == ATTN_F32;
+    if (!tells || !(r->usual_abs > 0) || !(r->max_abs > much * r->usual_abs))
+        return;
+    printf(texts[T_UNUSUAL][lang], r->max_abs / r->usual_abs, precision_of(r));
+    print_place(r->worst, r->rank);
+    puts("].");
+}
+
 static void print_bound(const diagnose_report *r, enum diagnose_lang lang, bool given)
 {
     if (given)
@@ -174,6 +203,10 @@ static void print_bound(const diagnose_report *r, enum diagnose_lang lang, bool 
         printf(texts[T_BOUND][lang], attn_dtype_name(r->dtype), r->atol, r->rtol);
     else
         printf(texts[T_BOUND][lang], attn_dtype_name(r->dtype), r->rtol, r->atol);
+    if (r->sharpness < 1)
+        printf(texts[T_SHARPER][lang], r->sharpness, precision_of(r), r->usual_abs);
+    if (r->unjudged)
+        printf(texts[T_UNJUDGED][lang], (long long)r->unjudged, precision_of(r));
     if (r->sampled_equality)
         printf(texts[T_SAMPLED_ALL][lang], (long long)r->compared, (long long)r->of_all, (long long)r->of_rows);
     if (r->sampled && r->verdict != DIAGNOSE_EQUAL)
@@ -183,7 +216,8 @@ static void print_bound(const diagnose_report *r, enum diagnose_lang lang, bool 
 int diagnose_print_text(const diagnose_report *r, enum diagnose_lang lang, bool given)
 {
     if (r->verdict == DIAGNOSE_EQUAL) {
-        printf(texts[T_EQUAL][lang], (long long)r->cells, r->max_abs, r->max_bounds);
+        printf(texts[T_EQUAL][lang], (long long)(r->cells - r->unjudged), r->max_abs, r->max_bounds);
+        print_unusual(r, lang);
         print_bound(r, lang, given);
         return finish_stdout();
     }

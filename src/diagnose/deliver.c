@@ -9,7 +9,7 @@ static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 bool evaluator_open(evaluator *e, const problem *p, arena *m)
 {
-    *e = (evaluator){.p = p, .m = m};
+    *e = (evaluator){.p = p, .m = m, .sharp = 1};
     const int64_t sizes[3] = {p->B * p->H * p->Lq * p->d, p->B * p->Hkv * p->Lk * p->d, p->B * p->Hkv * p->Lk * p->d_v};
     int64_t widest = larger(larger(p->H * p->d_v, p->d), larger(p->out, p->width)), matrix = 0;
     for (int i = 0; i < 3; i++) {
@@ -47,6 +47,8 @@ void evaluator_set(evaluator *e, const variation *v)
     e->has_heads = true;
     e->w_o = output_matrix(e);
 }
+
+double sharpness(const evaluator *e) { return variation_is_right(&e->v) ? e->sharp : 1; }
 
 /* -------------------------------------------------------------- what is possible ---- */
 
@@ -199,6 +201,8 @@ void evaluator_deliver(evaluator *e, int64_t at)
         deliver_mha(e, at);
     else
         deliver_attention(e, at);
+    for (int64_t c = 0; c < e->p->width; c++)
+        e->out_limit[c] *= sharpness(e);
     for (int64_t c = 0; c < e->p->width && (e->v.stored == STORED_F32 || e->v.stored == STORED_DECIMALS); c++)
         e->out_limit[c] += e->v.stored == STORED_F32 ? roundoff_of(ATTN_F32) * fabs(e->out[c]) : 0.51 * pow(10, -e->p->decimals);
 }

@@ -4,6 +4,7 @@
 #include "evidence.h"
 #include "probe.h"
 #include "search.h"
+#include "usual.h"
 
 #include <attn_ref.h>
 #include <math.h>
@@ -226,7 +227,7 @@ static void place_of(const diagnose_report *r, const problem *p, const reading *
                            : strcmp(shape->id, ID_TRANSPOSED) == 0   ? last
                            : p->blhd                                 ? full
                                                                      : turned;
-    memcpy(out, place + 4 - r->first_rank, (size_t)r->first_rank * sizeof *out);
+    memcpy(out, place + 4 - r->rank, (size_t)r->rank * sizeof *out);
 }
 
 /* Notes where a cell that differs lies. */
@@ -247,6 +248,7 @@ static int64_t compare_right(diagnose_report *r, search *s, const reading *shape
     int64_t bad_count = 0;
     const int64_t extent[4] = {p->B, p->mha ? 1 : p->H, p->Lq, p->width};
     memcpy(r->extent, extent, sizeof extent);
+    r->rank = shape->t.ndim - (shape->id && strcmp(shape->id, ID_HEADS_JOINED) == 0);
     evaluator_set(&s->e, &right);
     for (int64_t n = 0; n < count; n++) {
         bool differs = false;
@@ -256,14 +258,15 @@ static int64_t compare_right(diagnose_report *r, search *s, const reading *shape
             const double got = p->got[rows[n] * p->width + c], want = s->e.out[c];
             const double share = share_of(p, got, want, s->e.out_limit[c], want, &abs);
             const double beside = p->a.slack * s->e.out_limit[c];
-            r->cells++;
+            if (r->cells++ == 0 || share > r->max_bounds)
+                place_of(r, p, shape, rows[n], c, r->worst);
+            r->unjudged += isfinite(want) && is_not_promised(p, s->e.out_limit[c]);
             r->max_abs = fmax(r->max_abs, abs);
             r->max_bounds = fmax(r->max_bounds, share);
             r->atol = p->given || !isfinite(beside) ? r->atol : fmax(r->atol, beside);
             if (share > 1)
                 note_place(r, p, rows[n], c);
             if (share > 1 && r->differing++ == 0) {
-                r->first_rank = shape->t.ndim - (shape->id && strcmp(shape->id, ID_HEADS_JOINED) == 0);
                 place_of(r, p, shape, rows[n], c, r->first);
                 r->first_got = got;
                 r->first_right = want;
@@ -374,6 +377,18 @@ static bool search_mistakes(diagnose_report *r, search *s, problem *p, const rea
     return !s->m->failed && (count == p->rows || fill_sampled(r, s));
 }
 
+/* The bounds hold for every order of every sum; at great widths they are far from what happens. */
+static void find_sharpness(diagnose_report *r, evaluator *e)
+{
+    enum { SOME_ROWS = 64 };
+    const variation right = {.keys = KEYS_RIGHT};
+    const int64_t count = e->p->rows < SOME_ROWS ? e->p->rows : SOME_ROWS, *rows = choose_rows(e->m, e->p->rows, count);
+    const usual_error usual = rows ? usual_error_of(e, &right, rows, count) : usual_unknown;
+    e->sharp = fmin(1, times_usual_allowed * usual.share);
+    r->usual_abs = usual.abs;
+    r->sharpness = e->sharp;
+}
+
 static diagnose_status run(diagnose_report *r, problem *p, arena *m, const diagnose_input *in, const reading *shape)
 {
     search s = {.p = p, .m = m, .work = in->work > 0 ? in->work : default_work};
@@ -393,6 +408,7 @@ static diagnose_status run(diagnose_report *r, problem *p, arena *m, const diagn
     int64_t *bad = arena_zeroed(m, count, sizeof *bad);
     if (!bad)
         return DIAGNOSE_NO_MEMORY;
+    find_sharpness(r, &s.e);
     r->compared = count;
     r->of_all = p->rows;
     r->sampled_equality = count < p->rows;
@@ -400,6 +416,8 @@ static diagnose_status run(diagnose_report *r, problem *p, arena *m, const diagn
     const bool equal = r->differing == 0 && r->weights_max_bounds <= 1 && !shape->id;
     s.rows = rows;
     s.count = count;
+    if (equal && r->cells > 0 && r->unjudged == r->cells)
+        r->verdict = DIAGNOSE_UNJUDGED;
     if (equal)
         return r->sampled_equality && !fill_sampled(r, &s) ? DIAGNOSE_NO_MEMORY : DIAGNOSE_OK;
     return search_mistakes(r, &s, p, shape, bad, bad_count) ? DIAGNOSE_OK : DIAGNOSE_NO_MEMORY;

@@ -67,17 +67,21 @@ typedef struct diagnose_candidate {
     double max_bounds; /* the same in bounds */
 } diagnose_candidate;
 
-typedef enum diagnose_verdict { DIAGNOSE_EQUAL, DIAGNOSE_NAMED, DIAGNOSE_TIED, DIAGNOSE_UNKNOWN } diagnose_verdict;
+typedef enum diagnose_verdict { DIAGNOSE_EQUAL, DIAGNOSE_NAMED, DIAGNOSE_TIED, DIAGNOSE_UNKNOWN, DIAGNOSE_UNJUDGED } diagnose_verdict;
 
 typedef struct diagnose_report {
     diagnose_verdict verdict;
     attn_dtype dtype;           /* of OUT, whose bound is used */
     double rtol, atol;          /* given, or: half an ulp of the dtype, and the greatest bound of a cell beside it */
     double max_abs, max_bounds; /* OUT against the right answer */
+    double usual_abs;           /* how far an ordinary f32 (f64) computation is off here; 0: not measured */
+    double sharpness;           /* the part of the bounds of docs/numerics.md that was allowed, a multiple of what is usual; 1: all of it */
     double weights_max_bounds;  /* the same of the weights; 0 where none were given */
     int64_t cells, differing;   /* compared, and beyond their bound */
+    int64_t unjudged;           /* of the cells: their numbers may leave the range of the precision, and docs/numerics.md promises nothing */
+    int64_t worst[4];           /* the one that is most bounds off, in the axes of OUT */
     int64_t first[4];           /* the first of them, in the axes of OUT */
-    int32_t first_rank;         /* 0: no cell differs */
+    int32_t rank;               /* of OUT: axes of worst and first */
     double first_got, first_right;
     /* The cells that differ lie between these places, both included: batch item, head (mha: 0), row, column; and how many there are. */
     int64_t from[4], to[4], extent[4];

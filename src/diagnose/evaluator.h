@@ -60,6 +60,7 @@ typedef struct softmax_group {
 typedef struct turn_table {
     const int64_t *at; /* the positions that it was made for; NULL: not made yet */
     uint8_t places;
+    bool rounded;  /* the angles are those of an f32 computation */
     int64_t width; /* columns that turn together */
     double theta;
     long double *cos, *sin; /* [B][L][width / 2] */
@@ -84,6 +85,7 @@ typedef struct evaluator {
     double work;                        /* multiply-adds done so far, about */
     bool all_scores;                    /* scores of keys that are left out are wanted too */
     double greatest;                    /* finite magnitude in q, k and v */
+    double sharp;                       /* the part of its bounds that the right answer is allowed (usual.h) */
     row_values row;
     softmax_group group;
     double *joined, *joined_error;      /* one row of the heads joined, or projected */
@@ -93,6 +95,8 @@ typedef struct evaluator {
 
 /* false: memory ran out. */
 bool evaluator_open(evaluator *e, const problem *p, arena *m);
+/* The part of its bounds that the variation is allowed: of the right answer less than all, others are judged by their own rounding. */
+double sharpness(const evaluator *e);
 /* Turns to a variation. It must be possible. */
 void evaluator_set(evaluator *e, const variation *v);
 /* Can this problem be computed so? */
@@ -122,6 +126,7 @@ void linear_row(evaluator *e, double *y, double *dy, const double *x, const doub
 /* Rounded to the precision of the variation: what is stored, each sum as it grows, each product before it is added. */
 double keep(const evaluator *e, double x);
 double keep_input(const evaluator *e, double x); /* q, k, v themselves */
+bool keeps_sums(const evaluator *e); /* sums are rounded as they grow */
 double keep_sum(const evaluator *e, double x);
 double keep_product(const evaluator *e, double x);
 double round_to(attn_dtype t, double x);

@@ -54,12 +54,19 @@ double keep_input(const evaluator *e, double x)
         return e->v.in.steps & STEPS_NUMBERS ? round_to(ATTN_F16, x) : x;
     case PRECISION_BF16:
         return round_to(ATTN_BF16, x);
+    case PRECISION_F32:
+        return round_to(ATTN_F32, x);
     default:
         return x;
     }
 }
 
-double keep_sum(const evaluator *e, double x) { return e->v.in.precision == PRECISION_F16_SUMS ? round_to(ATTN_F16, x) : x; }
+bool keeps_sums(const evaluator *e) { return e->v.in.precision == PRECISION_F16_SUMS || e->v.in.precision == PRECISION_F32; }
+
+double keep_sum(const evaluator *e, double x)
+{
+    return !keeps_sums(e) ? x : round_to(e->v.in.precision == PRECISION_F32 ? ATTN_F32 : ATTN_F16, x);
+}
 
 double keep_product(const evaluator *e, double x) { return e->v.in.steps & STEPS_PRODUCTS ? keep_sum(e, x) : x; }
 
@@ -88,6 +95,13 @@ static void add_products(double *restrict y, double *restrict size, double facto
     }
 }
 
+/* The same in f32, each step rounded. */
+static void add_products_f32(double *restrict y, double factor, const double *restrict w, int64_t n)
+{
+    for (int64_t c = 0; c < n; c++)
+        y[c] = (double)((float)y[c] + (float)(factor * w[c]));
+}
+
 void linear_row(evaluator *e, double *y, double *dy, const double *x, const double *dx, const double *w, const double *bias, int64_t m,
                 int64_t n)
 {
@@ -103,7 +117,9 @@ void linear_row(evaluator *e, double *y, double *dy, const double *x, const doub
         const double factor = exact ? x[t] : keep(e, x[t]), off = dx ? dx[t] : 0;
         if (exact)
             add_products(y, size, factor, w, n);
-        for (int64_t c = 0; !exact && c < n; c++) {
+        else if (e->v.in.precision == PRECISION_F32)
+            add_products_f32(y, factor, w, n);
+        for (int64_t c = 0; !exact && e->v.in.precision != PRECISION_F32 && c < n; c++) {
             const double product = factor * w[c];
             y[c] = keep_sum(e, y[c] + keep_product(e, product));
             size[c] += fabs(product);

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROWS = 96, SMALL = 16 };
+enum { ROWS = 96, SMALL = 16, LATE = 3 };
 
 /* What is changed about a problem; everything else keeps its kind and gets other numbers. */
 typedef struct change {
@@ -12,7 +12,7 @@ typedef struct change {
     unsigned needs, never; /* FACT_* that the problem has, or has not */
     double scale;          /* given, when not 0 */
     double factor;         /* on q, when not 0 */
-    bool oblong, square, heads, blind, open, brief, apart, poisoned, longer;
+    bool oblong, square, heads, blind, open, brief, apart, poisoned, longer, late;
 } change;
 
 static const change changes[] = {
@@ -31,6 +31,9 @@ static const change changes[] = {
      .heads = true},
     {.text = {"valid lengths shorter than half of the queries", "쿼리 수의 절반보다 짧은 유효 길이"}, .needs = FACT_KV_LEN, .brief = true},
     {.text = {"cross-attention: a memory that is not X", "교차 어텐션: X가 아닌 memory"}, .needs = FACT_MHA, .apart = true},
+    {.text = {"rows that do not begin at key 0, for example --offset 3", "0번 키에서 시작하지 않는 행, 예를 들면 --offset 3"},
+     .needs = FACT_ROPE,
+     .late = true},
     {.text = {"scores a hundred times as large, and a row that sees no key", "백 배 큰 점수와, 키가 하나도 보이지 않는 행"},
      .factor = 100,
      .blind = true},
@@ -118,6 +121,12 @@ static void other_options(stream *s, problem *p, const change *c)
     o->keep = o->keep ? other_mask(s, p, o->keep, c) : NULL;
     o->sinks = o->sinks ? other_vector(s, p->H) : NULL;
     o->kv_len = o->kv_len && !c->open ? other_lengths(s, p->B, c->brief ? p->Lq / 2 : p->Lk) : NULL;
+    if (c->late) {
+        o->flags |= ATTN_OFFSET;
+        o->offset = LATE;
+        o->offsets = NULL;
+        o->align = ATTN_ALIGN_DEFAULT;
+    }
     o->window_left = c->open && o->window_left >= 0 ? p->Lk : o->window_left;
     o->q_len = o->q_len ? other_lengths(s, p->B, p->Lq) : NULL;
     if (c->scale != 0) {
@@ -128,8 +137,8 @@ static void other_options(stream *s, problem *p, const change *c)
 
 /* ------------------------------------------------------------- another problem ---- */
 
-/* Two pads in front, where they are not counted; rows stand at the last keys. */
-static const diagnose_rope *other_rope(stream *s, const problem *p)
+/* Two pads in front, where they are not counted; rows stand at the last keys, or late. */
+static const diagnose_rope *other_rope(stream *s, const problem *p, const change *c)
 {
     enum { PADS = 2 };
     diagnose_rope *rope = arena_zeroed(s->m, 1, sizeof *rope);
@@ -137,7 +146,7 @@ static const diagnose_rope *other_rope(stream *s, const problem *p)
     if (s->m->failed)
         return NULL;
     for (int64_t n = 0; n < p->B * p->Lq; n++) {
-        const int64_t at = n % p->Lq + p->Lk - p->Lq - PADS;
+        const int64_t at = n % p->Lq + (c->late ? LATE : p->Lk - p->Lq) - PADS;
         rows[n] = at > 0 ? at : 0;
     }
     for (int64_t n = 0; n < p->B * p->Lk; n++)
@@ -188,7 +197,7 @@ static bool other_problem(problem *p, stream *s, const problem *like, const chan
     if (p->mha && c->heads && p->w_o && p->out == like->H * like->d_v)
         p->out = p->H * p->d_v;
     other_options(s, p, c);
-    p->rope = like->rope ? other_rope(s, p) : NULL;
+    p->rope = like->rope ? other_rope(s, p, c) : NULL;
     if (p->mha) {
         other_projections(s, p, like, c);
         p->rows = p->B * p->Lq;

@@ -138,7 +138,7 @@ static product dot(const evaluator *e, vector q, vector k)
         s.moved += most - a * b;
         s.size += most - a * b;
     }
-    if (e->v.in.precision == PRECISION_F16_SUMS) {
+    if (keeps_sums(e)) {
         s.sum = 0;
         for (int64_t c = 0; c < e->d; c++)
             s.sum = keep_sum(e, s.sum + keep_product(e, q.at[c * q.step] * k.at[c * k.step]));

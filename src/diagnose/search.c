@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "search.h"
 #include "dialects.h"
+#include "usual.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,16 +15,17 @@ enum { FIRST_ROWS = 64 };
 /* Numbers of this magnitude and above are infinite in the dtype of OUT. */
 static double infinite_from(const problem *p) { return greatest_of(p->dtype) * (1 + roundoff_of(p->dtype) / 2); }
 
+bool is_not_promised(const problem *p, double bound) { return !p->given && !(bound < (double)INFINITY); }
+
 double share_of(const problem *p, double got, double want, double bound, double right, double *abs)
 {
     *abs = 0;
     const bool any_kind = !isfinite(right) && !isfinite(want) && !isfinite(got);
     if (got == want || (isnan(got) && isnan(want)) || any_kind)
         return 0;
-    const bool not_promised = !p->given && !(bound < (double)INFINITY);
     const double limit = limit_of(p, want, bound), off = fabs(got - want), size = fabs(want), most = infinite_from(p);
     const bool finite = isfinite(want) && isfinite(got);
-    if (isfinite(want) && not_promised) {
+    if (isfinite(want) && is_not_promised(p, bound)) {
         *abs = finite && size < most ? off : 0;
         return finite && size >= most ? (double)INFINITY : 0;
     }
@@ -54,10 +56,11 @@ static void judge_row(search *s, int64_t n, bool first, judgement *j)
         j->max_abs = fmax(j->max_abs, abs);
         if (isfinite(abs)) {
             j->finite = fmax(j->finite, abs);
-            j->beyond = abs > limit_of(p, right[c], bound[c]) ? fmax(j->beyond, abs) : j->beyond;
+            const double last = 1.001 * roundoff_of(p->dtype) * fabs(s->e.out[c]); /* the rounding of OUT */
+            j->beyond = abs > last && abs > limit_of(p, right[c], bound[c]) ? fmax(j->beyond, abs) : j->beyond;
         }
         j->square += first && isfinite(abs) ? abs * abs : 0;
-        j->silent = j->silent || (!p->given && isfinite(s->e.out[c]) && !(s->e.out_limit[c] < (double)INFINITY) &&
+        j->silent = j->silent || (isfinite(s->e.out[c]) && is_not_promised(p, s->e.out_limit[c]) &&
                                   share_of(p, got[c], right[c], bound[c], right[c], &abs) > 1);
         j->changes = j->changes || differs(p, right[c], bound[c], s->e.out[c]);
     }
@@ -130,6 +133,25 @@ static bool explains(const search *s, const judgement *j, const variation *v, do
     return j->whole && !j->silent && (j->changes || v->stored) && j->max_bounds <= 1 && nearer;
 }
 
+/* How many times its usual share of its bounds is a variation off that lies within them? 0: its bounds are wide for other reasons. */
+static double times_usual(search *s, const judgement *j, const variation *v)
+{
+    const int64_t count = s->count < FIRST_ROWS ? s->count : FIRST_ROWS;
+    int64_t *rows = arena_zeroed(s->m, count, sizeof *rows);
+    for (int64_t n = 0; rows && n < count; n++)
+        rows[n] = s->rows[s->order[n]];
+    const usual_error usual = rows ? usual_error_of(&s->e, v, rows, count) : usual_unknown;
+    return usual.abs > 0 ? j->max_bounds / usual.share : 0;
+}
+
+/* Sets matches. A bound of mha is wide at great widths: what lies within it must be near by its own rounding, too. */
+static void settle(search *s, finding *f, double square_without)
+{
+    f->matches = explains(s, &f->j, &f->v, square_without);
+    f->times_usual = f->matches ? times_usual(s, &f->j, &f->v) : 0;
+    f->matches = f->matches && f->times_usual <= times_usual_allowed;
+}
+
 /* What matches, but is more than a hundred times as far off as the best, is not tied with it. */
 static void leave_near_best(search *s)
 {
@@ -141,6 +163,17 @@ static void leave_near_best(search *s)
         finding *f = &s->found[i];
         f->matches = f->matches && (f->j.beyond == 0 || f->j.finite <= 100 * best);
     }
+}
+
+/* What is much further off in parts of its own rounding than another is not tied with it. */
+static void leave_usual(search *s)
+{
+    static const double much = 16;
+    double best = (double)INFINITY;
+    for (int i = 0; i < s->findings; i++)
+        best = s->found[i].matches ? fmin(best, s->found[i].times_usual) : best;
+    for (int i = 0; i < s->findings; i++)
+        s->found[i].matches = s->found[i].matches && s->found[i].times_usual <= much * fmax(1, best);
 }
 
 static bool same_ids(const finding *a, const finding *b)
@@ -219,7 +252,7 @@ static void try_single(search *s, const mistake *m, double *square)
         return;
     }
     f.j = search_judge(s, &m->v, false);
-    f.matches = explains(s, &f.j, &m->v, s->right_is.square);
+    settle(s, &f, s->right_is.square);
     s->tried++;
     *square = f.j.square;
     if (f.matches || (f.j.changes && !is_wide(&m->v))) /* a wide bound is near everything */
@@ -230,7 +263,7 @@ static void try_dialect(search *s, enum dialect d)
 {
     finding f = {.dialect = dialect_id[d], .v = dialect_variation(d, s->p)};
     f.j = search_judge(s, &f.v, true);
-    f.matches = explains(s, &f.j, &f.v, s->right_is.square);
+    settle(s, &f, s->right_is.square);
     s->tried++;
     if (f.matches)
         add(s, &f);
@@ -245,7 +278,7 @@ static void try_pair(search *s, const mistake *a, const mistake *b, double squar
     if (strcmp(a->id, b->id) == 0 || !variation_join(&f.v, &a->v, &b->v) || !variation_possible(s->p, &f.v))
         return;
     f.j = search_judge(s, &f.v, true);
-    f.matches = explains(s, &f.j, &f.v, square_of_one);
+    settle(s, &f, square_of_one);
     s->tried++;
     if (f.matches)
         add(s, &f);
@@ -357,6 +390,7 @@ void search_all(search *s)
         try_wide_pairs(s, square);
     drop_wide(s);
     leave_near_best(s);
+    leave_usual(s);
     if (s->findings)
         qsort(s->found, (size_t)s->findings, sizeof *s->found, by_rank);
 }

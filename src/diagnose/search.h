@@ -25,6 +25,7 @@ typedef struct finding {
     variation v;
     judgement j;
     bool matches;
+    double times_usual; /* how far off it is, in parts of what its own rounding makes; 0: not known, its bound is wide */
     int number; /* in the order of being found */
 } finding;
 
@@ -46,6 +47,8 @@ typedef struct search {
 /* The difference of one cell, in bounds: 0 = the same. NaN is met by NaN and an infinity by that infinity, unless the right answer itself
    is not finite: docs/numerics.md does not say which it is then. */
 double share_of(const problem *p, double got, double want, double bound, double right, double *abs);
+/* Is nothing promised of a cell with this bound? */
+bool is_not_promised(const problem *p, double bound);
 /* Judges the right answer on the rows of s, and orders them. */
 void search_right(search *s);
 /* Every mistake alone, and where none matches every two of them; the dialects. */

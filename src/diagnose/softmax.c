@@ -290,7 +290,7 @@ static void add_value(evaluator *e, double weight, double drift, const double *v
 {
     double *out = e->row.output, *limit = e->row.limit, *size = e->linear_size;
     const double most = fabs(weight);
-    if (e->v.in.precision == PRECISION_F16_SUMS)
+    if (keeps_sums(e))
         for (int64_t c = 0; c < e->d_v; c++)
             out[c] = keep_sum(e, out[c] + keep_product(e, weight * v[c]));
     else
@@ -338,7 +338,7 @@ static void compare_weights(evaluator *e, const row_place *w)
     const double *given = e->p->got_weights + ((w->b * e->H + w->h) * e->Lq + w->i) * e->Lk;
     const row_values *r = &e->row;
     for (int64_t j = 0; j < e->Lk; j++) {
-        const double off = fabs(given[j] - r->weights[j]), limit = limit_of(e->p, r->weights[j], r->drift[j]);
+        const double off = fabs(given[j] - r->weights[j]), limit = limit_of(e->p, r->weights[j], sharpness(e) * r->drift[j]);
         const bool same = given[j] == r->weights[j] || (isnan(given[j]) && isnan(r->weights[j])) || r->risky;
         const double abs = same ? 0 : isnan(off) ? (double)INFINITY : off;
         e->weights_abs = fmax(e->weights_abs, abs);

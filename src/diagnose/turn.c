@@ -69,7 +69,8 @@ static void fill_table(evaluator *e, const turned *t, turn_table *table)
     for (int64_t p = 0; p < half; p++) {
         const double frequency = ref_rope_frequency(&desc, p);
         for (int64_t n = 0; n < e->p->B * t->L; n++) {
-            const long double angle = (long double)position_of(e, t, n / t->L, n % t->L) * frequency;
+            const int64_t at = position_of(e, t, n / t->L, n % t->L);
+            const long double angle = table->rounded ? (long double)((float)at * (float)frequency) : (long double)at * frequency;
             table->cos[n * half + p] = cosl(angle);
             table->sin[n * half + p] = sinl(angle);
             table->angle[n * half + p] = (double)fabsl(angle);
@@ -82,10 +83,11 @@ static void fill_table(evaluator *e, const turned *t, turn_table *table)
 static const turn_table *table_of(evaluator *e, const turned *t, int64_t width)
 {
     const input_variation *v = &e->v.in;
-    const bool other = v->rope_places || v->rope >= ROPE_THETA_1E4;
+    const bool rounded = v->precision == PRECISION_F32, other = v->rope_places || v->rope >= ROPE_THETA_1E4 || rounded;
     turn_table *table = &e->table[other][t->which];
     const int64_t *at = t->which == 0 ? e->p->rope->rows : e->p->rope->keys;
-    if (table->at == at && table->places == v->rope_places && table->width == width && table->theta == theta_of(e))
+    if (table->at == at && table->places == v->rope_places && table->rounded == rounded && table->width == width &&
+        table->theta == theta_of(e))
         return table;
     const int64_t cells = e->p->B * t->L * (width / 2);
     if (!table->at || table->width < width) {
@@ -97,6 +99,7 @@ static const turn_table *table_of(evaluator *e, const turned *t, int64_t width)
         return NULL;
     table->at = at;
     table->places = v->rope_places;
+    table->rounded = rounded;
     table->width = width;
     table->theta = theta_of(e);
     fill_table(e, t, table);

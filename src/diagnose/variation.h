@@ -19,15 +19,15 @@ enum layout_choice {
     LAYOUT_STRIDES_V,
     LAYOUT_AXES /* heads taken for positions and positions for heads */
 };
-enum precision_choice { PRECISION_RIGHT, PRECISION_F16, PRECISION_BF16, PRECISION_F16_SUMS };
-/* Where a computation in 16 bits rounds besides q, k, v, scaled, weights and output. */
+enum precision_choice { PRECISION_RIGHT, PRECISION_F16, PRECISION_BF16, PRECISION_F16_SUMS, PRECISION_F32 };
+/* Where such a computation rounds besides q, k, v, scaled, weights and output. */
 enum rounding_steps {
     STEPS_FEW,
     STEPS_SCORES = 1,      /* the scores before they are scaled */
     STEPS_SOFTMAX = 2,     /* every number of the softmax: score - max, its power, their sum */
     STEPS_SPLIT_SCALE = 4, /* q and k after sqrt(scale) */
     STEPS_SCALE_Q = 8,     /* q after scale */
-    STEPS_PRODUCTS = 16,   /* sums in f16: each product before it is added */
+    STEPS_PRODUCTS = 16,   /* sums in f16 or f32: each product before it is added */
     STEPS_NUMBERS = 32     /* sums in f16: every number that is kept too */
 };
 /* And where it does not. */

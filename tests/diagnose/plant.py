@@ -146,7 +146,8 @@ def scale_of(p, m, q):
     H, d = q.shape[1], q.shape[3]
     right = p.get("scale", 1 / np.sqrt(d))
     padded = -(-d // 32) * 32 if m.get("scale-padded") == "32" else max(8, 1 << (d - 1).bit_length())
-    wrong = {"no-scale": 1, "scale-d_k": 1 / d, "scale-sqrt-d_model": 1 / np.sqrt(H * d), "scale-multiplied": 1 / right,
+    model = p["x"].shape[2] if m.get("scale-sqrt-d_model") == "width" else H * d
+    wrong = {"no-scale": 1, "scale-d_k": 1 / d, "scale-sqrt-d_model": 1 / np.sqrt(model), "scale-multiplied": 1 / right,
              "scale-twice": right * right, "scale-padded": 1 / np.sqrt(padded)}
     return next((wrong[name] for name in wrong if name in m), right)
 
@@ -246,6 +247,7 @@ def logits(p, m, s):
     x, s["added"] = x + added.astype(x.dtype), added
     number = next((FINITE[name] for name in FINITE if name in m), -INF)
     if not m.keys() & {"weights-not-renormalised", "mask-added-after-softmax"} and ("mask-multiplied" not in m or "bias" in p):
+        x = x.astype(np.float64) if "f64" in m.values() else x  # a mask of NumPy's own dtype takes the scores along
         with np.errstate(over="ignore"):
             hidden = np.full_like(x, number) if "set" in m.values() else x + np.asarray(number, x.dtype)
             x = np.where(s["see"], x, hidden)

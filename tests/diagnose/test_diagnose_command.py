@@ -90,6 +90,75 @@ class Command(unittest.TestCase):
         self.assertTrue(d.report["tell_apart"])
         self.schema_holds(d)
 
+    def test_a_tie_is_one_of_likelihood_too(self):
+        """-1e9 in f64 leaves the scores as -1e4 does; -1e4 in f32 rounds them, which is too far off for the other."""
+        p, got = planted("empty mask softcap x", "b_k-missing", "mask-finite-1e4", seed=221642)
+        d = support.Diagnosis(p, got)
+        self.assertEqual((d.report["verdict"], sorted(d.first)), ("named", ["b_k-missing", "mask-finite-1e4"]), str(d))
+
+    def test_minus_infinity_has_advice(self):
+        """Nothing but infinities and NaN: a row that sees every key tells them apart."""
+        p, got = planted("mask", "mask-added-after-softmax", seed=21000)
+        self.assertFalse(np.isfinite(got).any())
+        d = support.Diagnosis(p, got)
+        self.assertEqual((d.report["verdict"], d.report["tell_apart"]), ("tied", "a row that sees every key"), str(d))
+
+    # ------------------------------------------------------------------ what is usual
+
+    def wide(self, *mistakes):
+        """A layer of 128 columns, where the bound that holds for every order of the sums is a hundred times what happens."""
+        rng = np.random.default_rng(1)
+        normal = lambda *shape: rng.normal(size=shape).astype(np.float32)  # noqa: E731
+        p = {"features": {"x"}, "shape": {"Lq": 24, "Lk": 24}, "x": normal(1, 24, 128), "heads": 4, "kv_heads": 4}
+        for name in "qkvo":
+            p["w_" + name], p["b_" + name] = normal(128, 128) / np.float32(np.sqrt(128)), normal(128) / 10
+        return p, plant_mha.given(p, mistakes, "f32")
+
+    def test_a_wide_layer_is_judged_by_what_is_usual(self):
+        p, got = self.wide()
+        right = support.Diagnosis(p, got)
+        self.assertEqual((right.code, right.report["unjudged"]), (0, 0), str(right))
+        self.assertLess(right.report["bound"]["share"], 0.1)
+        self.assertLess(right.report["error"]["max_abs"], 5 * right.report["bound"]["usual"])
+        _, limit = plant_mha.wanted(p, (), "f32")
+        off = float(limit.min()) / 2
+        self.assertGreater(off, 100 * right.report["bound"]["usual"])
+        got[0, 5, 7] += off
+        d = support.Diagnosis(p, got)
+        self.assertEqual((d.code, d.report["verdict"], d.report["first_difference"]["index"]), (1, "unknown", [0, 5, 7]), str(d))
+        self.schema_holds(d)
+
+    def test_a_mistake_within_the_wide_bound_is_named(self):
+        for mistake in ("b_q-missing", "scale-sqrt-d_model"):
+            d = support.Diagnosis(*self.wide(mistake))
+            self.assertEqual((d.code, d.report["verdict"], d.first), (1, "named", (mistake,)), str(d))
+
+    def test_right_but_unusual(self):
+        p, got = self.wide()
+        got[0, 5, 7] += 30 * support.Diagnosis(p, got).report["bound"]["usual"]
+        d = support.Diagnosis(p, got, more=())
+        self.assertEqual(d.code, 0, d.text)
+        self.assertIn("look at [0,5,7]", d.text)
+        self.assertIn("for every order of the sums", d.text)
+        self.assertIn("[0,5,7]", support.Diagnosis(p, got, more=("--lang", "ko")).text)
+
+    def test_nothing_to_judge(self):
+        """Scores beyond the range of f32: no number is right, and none is wrong."""
+        p, got = planted("")
+        p["scale"] = -1e300
+        text, d = support.Diagnosis(p, got, more=()), support.Diagnosis(p, got)
+        self.assertEqual((text.code, text.text), (2, ""))
+        self.assertIn("nothing could be judged", text.error)
+        self.assertEqual(d.code, 2)
+        given = support.Diagnosis(p, got, more=("--json", "--atol", "1"))
+        self.assertEqual(given.report["unjudged"], 0)
+
+    def test_a_part_is_judged(self):
+        p = problems.make("", 3)
+        p["q"][0, 0, 1] = 1e38
+        d = support.Diagnosis(p, plant_mha.given(problems.make("", 3), (), "f32"))
+        self.assertEqual((d.code, d.report["unjudged"]), (0, p["shape"]["d_v"]), str(d))
+
     def test_a_sink_outside_the_maximum(self):
         """Where exp(sink - max) leaves f32, the right weights are below its least number too: nothing to accuse."""
         p = problems.make("sinks", 3)

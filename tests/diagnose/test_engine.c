@@ -119,7 +119,7 @@ static void one_cell_beyond_its_bound_is_found(void **state) {
             ((double *)x.got.data)[at] += 1e3;
             diagnose_report *report = judge(&x);
             int64_t place = 0;
-            for (int32_t i = 0; i < report->first_rank; i++) {
+            for (int32_t i = 0; i < report->rank; i++) {
                 place = place * x.got.shape[i] + report->first[i];
             }
             tried++;
