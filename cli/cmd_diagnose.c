@@ -55,8 +55,8 @@ static int judge(const options *o, const diagnose_input *in)
     if (printed)
         return printed;
     if (verdict == DIAGNOSE_UNJUDGED)
-        return trouble("nothing could be judged: with these inputs the numbers of every cell may leave the range of %s, where no error bound "
-                       "holds; give --rtol and --atol, or inputs and a --scale of ordinary size",
+        return trouble("nothing could be judged: with these inputs the numbers of every cell may leave the range of %s, where no error "
+                       "bound holds; give --rtol and --atol, or inputs and a --scale of ordinary size",
                        in->got->dtype == ATTN_F64 ? "f64" : "f32");
     return verdict == DIAGNOSE_EQUAL ? EXIT_DONE : EXIT_DIFFERS;
 }

@@ -65,7 +65,8 @@ static const char *const texts[TEXTS][DIAGNOSE_LANGS] = {
                  "오차 한계: docs/numerics.md의 %s, 셀마다; 값의 반올림(%.3g배 이하) 외에 최대 %.3g.\n"},
     [T_BOUND_GIVEN] = {"Bound: atol %.3g + rtol %.3g * abs(right), as given.\n",
                        "오차 한계: atol %.3g + rtol %.3g * abs(정답), 지정한 값.\n"},
-    [T_SHARPER] = {"That is %.2g of what holds for every order of the sums: 64 times the error of an ordinary computation in %s here, %.2g.\n",
+    [T_SHARPER] = {"That is %.2g of what holds for every order of the sums: 64 times the error of an ordinary computation in %s here, "
+                   "%.2g.\n",
                    "어떤 덧셈 순서에서도 지켜지는 한계의 %.2g배로, 여기서 보통의 %s 계산이 내는 오차 %.2g의 64배이다.\n"},
     [T_UNJUDGED] = {"%lld of the cells were not judged: their numbers may leave the range of %s, and nothing is promised there.\n",
                     "셀 %lld개는 판정하지 않았다: 수가 %s의 범위를 벗어날 수 있어 아무것도 보장되지 않는다.\n"},

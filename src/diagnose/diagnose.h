@@ -78,7 +78,7 @@ typedef struct diagnose_report {
     double sharpness;           /* the part of the bounds of docs/numerics.md that was allowed, a multiple of what is usual; 1: all of it */
     double weights_max_bounds;  /* the same of the weights; 0 where none were given */
     int64_t cells, differing;   /* compared, and beyond their bound */
-    int64_t unjudged;           /* of the cells: their numbers may leave the range of the precision, and docs/numerics.md promises nothing */
+    int64_t unjudged;           /* of the cells: their numbers may leave the range of the precision, where no bound holds */
     int64_t worst[4];           /* the one that is most bounds off, in the axes of OUT */
     int64_t first[4];           /* the first of them, in the axes of OUT */
     int32_t rank;               /* of OUT: axes of worst and first */

@@ -21,6 +21,7 @@ RULES = {
     "mlx": ("bottom-right", "mean", True, True, False),
     "jax": ("top-left", "mean", True, True, False),
     "ggml": ("top-left", "zero", True, True, False),
+    "ort": ("bottom-right", "zero", True, True, True),  # no row sees nothing there: -10000 is added to what is hidden
 }
 
 
@@ -57,7 +58,7 @@ def answer(name, p, real=np.float64):
     if "bias" in p:
         x = x + p["bias"].astype(real)
     x = x + np.asarray(plant.alibi(p, {}, distance, q.shape[1]), real)
-    x = np.where(see, x, -np.inf)
+    x = np.where(see, x, x + real(-1e4) if name == "ort" else -np.inf)
     x = x if cap_first else plant.cap(x, p, {})
     if name == "onnx-1.21" or name == "onnx-1.22":
         x = np.where(p.get("causal", False) and "mask" in p and p["mask"], np.nan, x)  # 0 * -inf where a bool mask meets is_causal
@@ -82,14 +83,15 @@ FEATURES = {
     "mlx": ["causal oblong", "causal tall", "mask empty", "sinks causal", "gqa causal"],
     "jax": ["causal oblong", "mask empty", "window", "causal kv_len", "bias"],
     "ggml": ["mask empty", "softcap bias", "sinks mask", "gqa bias"],
+    "ort": ["causal oblong", "causal tall", "mask empty", "window causal", "softcap causal", "padding empty", "gqa causal"],
 }
 
 
 def problem(name, features, seed):
-    """HF's windows are those of causal models: none to the right. No --mask-drop: what True means is the system's own matter."""
+    """Windows of HF and ORT are those of causal models: none to the right. No --mask-drop: what True means is the system's own matter."""
     p = problems.make(features, seed)
     p.pop("drop", None)
-    if name == "hf-eager" and "window" in p:
+    if name in ("hf-eager", "ort") and "window" in p:
         p["window"] = (2, 0)
     return p
 

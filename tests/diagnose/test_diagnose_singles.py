@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every mistake alone, on three shapes at least in f32 and once in f64, f16 and bf16: named first or tied, with its true equivalents only.
 
-Which candidates are equivalent on the data of a plant is computed by the planting programs, not looked up. ATTN_TEST_SEED chooses the data."""
+Which candidates are equivalent on the data of a plant is computed by the planting programs, not looked up.
+
+ATTN_TEST_SEED chooses the data."""
 import os
 import re
 import sys
