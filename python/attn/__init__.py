@@ -14,14 +14,17 @@
 
 Arrays are NumPy's, torch's, or anything with the buffer protocol or DLPack; they are read in place.
 """
+from ._attentions import Attentions
 from ._attn import VERSION as __version__
 from ._config import show_config
 from ._context import get_num_threads, set_num_threads
-from ._explain import diagnose, explain
+from ._explain import Diagnosis, Explanation, Row, diagnose, explain
 from ._layers import rms_norm, rope
 from ._mha import KVCache, MultiHeadAttention
-from ._model import load_model
+from ._model import Model, load_model
 from ._sdpa import scaled_dot_product_attention, sdpa, varlen
+from ._text import Tokenizer
 
-__all__ = ["KVCache", "MultiHeadAttention", "__version__", "diagnose", "explain", "get_num_threads", "load_model", "rms_norm", "rope",
-           "scaled_dot_product_attention", "sdpa", "set_num_threads", "show_config", "varlen"]
+__all__ = ["Attentions", "Diagnosis", "Explanation", "KVCache", "Model", "MultiHeadAttention", "Row", "Tokenizer", "__version__",
+           "diagnose", "explain", "get_num_threads", "load_model", "rms_norm", "rope", "scaled_dot_product_attention", "sdpa",
+           "set_num_threads", "show_config", "varlen"]

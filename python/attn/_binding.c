@@ -277,6 +277,21 @@ static PyObject *bf16_as_void(PyObject *x)
     return view;
 }
 
+static bool view_of_dlpack(argument *a, PyObject *x, const char *name, bool writable)
+{
+    a->owner = dlpack_capsule(x, name);
+    if (a->owner && view_dlpack(a, name, writable))
+        return true;
+    Py_CLEAR(a->owner);
+    return false;
+}
+
+/* JAX's arrays have buffers, but not of bf16, which they give by DLPack, where nothing says that they must not be written to. */
+static bool only_dlpack_has_it(PyObject *x)
+{
+    return PyObject_HasAttrString(x, "__dlpack__") && !PyObject_HasAttrString(x, "__array_interface__");
+}
+
 static bool view_of_buffer(argument *a, PyObject *x, const char *name, bool writable)
 {
     const int flags = writable ? PyBUF_FULL : PyBUF_FULL_RO;
@@ -289,6 +304,8 @@ static bool view_of_buffer(argument *a, PyObject *x, const char *name, bool writ
     }
     if (refused) {
         PyErr_Clear();
+        if (!writable && only_dlpack_has_it(x))
+            return view_of_dlpack(a, x, name, writable);
         if (writable)
             PyErr_Format(PyExc_ValueError, "%s is read-only or of a dtype that cannot be shared; an output must be a writable array",
                          name);
@@ -300,15 +317,6 @@ static bool view_of_buffer(argument *a, PyObject *x, const char *name, bool writ
     if (view_buffer(a, name))
         return true;
     PyBuffer_Release(&a->buffer);
-    return false;
-}
-
-static bool view_of_dlpack(argument *a, PyObject *x, const char *name, bool writable)
-{
-    a->owner = dlpack_capsule(x, name);
-    if (a->owner && view_dlpack(a, name, writable))
-        return true;
-    Py_CLEAR(a->owner);
     return false;
 }
 

@@ -61,7 +61,7 @@ class Model:
         return self._tokenizer
 
     def _ids(self, text, flags=SPECIAL):
-        return _checked(self.tokenizer.encoded(text, None, flags)[0] if isinstance(text, str) else text)
+        return _checked(self.tokenizer._encoded(text, None, flags)[0] if isinstance(text, str) else text)
 
     def _numbers(self, *shape):
         return np.empty(shape, np.float64 if self.info["compute"] == "f64" else np.float32)
@@ -120,7 +120,7 @@ class Model:
         if not isinstance(text, str):
             return _checked(text)
         limits = [limit for limit in (self.info["max_tokens"], self.tokenizer.max_length) if limit]
-        return _checked(self.tokenizer.encoded(prompt + text, None, SPECIAL, min(limits, default=0))[0])
+        return _checked(self.tokenizer._encoded(prompt + text, None, SPECIAL, min(limits, default=0))[0])
 
     # ------------------------------------------------ what is inside ----
 
@@ -157,7 +157,7 @@ class Model:
             raise ValueError(f"pair is for texts of encoders; this is {'a row of ids' if kind == 'encoder' else 'of the kind ' + kind}")
         if target is not None and kind != "encoder-decoder":
             raise ValueError(f"target is for encoder-decoders; this is of the kind {kind}")
-        ids, types = self.tokenizer.encoded(text, pair) if named else (_checked(text), None)
+        ids, types = self.tokenizer._encoded(text, pair) if named else (_checked(text), None)
         answer = self._target(ids, target) if kind == "encoder-decoder" else None
         found = Attentions(self._names(ids, named), None if answer is None else self._names(answer, named))
 

@@ -18,9 +18,9 @@ class Tokenizer:
     def encode(self, text, pair=None, *, special=True, target=False):
         """The ids of a text, or of two. special: with the tokens that the model puts around a text. target: the text is in the language
         that the model translates into."""
-        return self.encoded(text, pair, (SPECIAL if special else 0) | (TARGET if target else 0))[0].tolist()
+        return self._encoded(text, pair, (SPECIAL if special else 0) | (TARGET if target else 0))[0].tolist()
 
-    def encoded(self, text, pair=None, flags=SPECIAL, max_length=0):
+    def _encoded(self, text, pair=None, flags=SPECIAL, max_length=0):
         """(ids, type ids) as int32 (L,), cut to max_length tokens."""
         return tuple(np.frombuffer(found, np.int32) for found in self._load.encode(self._handle, text, pair, flags, max_length))
 

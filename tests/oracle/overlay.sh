@@ -9,6 +9,8 @@ base=$2 pins=$3 test=$4
 constraints=$pins
 . "$(dirname "$0")/pip.sh"
 
+exec 9>"$venv.lock" # tests that share it wait for the first
+flock 9
 if ! cmp -s "$pins" "$venv/pins.txt"; then
     "$python" -m venv --clear "$venv"
     pip install --no-deps -r "$pins"
@@ -16,4 +18,5 @@ if ! cmp -s "$pins" "$venv/pins.txt"; then
         'import sysconfig; print(sysconfig.get_path("purelib"))')/base.pth"
     cp "$pins" "$venv/pins.txt"
 fi
+exec 9>&-
 exec "$venv/bin/python" -B "$test"
