@@ -132,19 +132,27 @@ class Encoders(unittest.TestCase):
 
     def test_the_bits_of_a_sequence(self):
         model = self.open("bert")
-        alone = [model.encode(x[None], WIDTH, type_ids=t[None])[0] for x, t in zip(self.ids, self.types)]
+        alone, looks = [], []
+        for x, t in zip(self.ids, self.types):
+            look = lambda layer, hidden, weights: looks.append(weights)  # noqa: E731
+            alone.append(model.encode(x[None], WIDTH, type_ids=t[None], watch=look)[0])
         longest = max(map(len, self.ids)) + 2
         for left in (False, True):
             ids, types, mask = (np.full((len(self.ids), longest), value) for value in (3, 1, 0))
             places = [slice(longest - len(x), longest) if left else slice(len(x)) for x in self.ids]
             for b, place in enumerate(places):
                 ids[b, place], types[b, place], mask[b, place] = self.ids[b], self.types[b], 1
-            last = []
+            last, batch = [], []
             out = model.encode(ids, WIDTH, mask=mask, type_ids=types)
-            model.encode(ids, WIDTH, mask=mask, type_ids=types, watch=lambda layer, hidden, weights: last.append(hidden))
+            look = lambda layer, hidden, weights: (last.append(hidden), batch.append(weights))  # noqa: E731
+            model.encode(ids, WIDTH, mask=mask, type_ids=types, watch=look)
             for b, place in enumerate(places):
                 np.testing.assert_array_equal(out[b, place], alone[b])
                 self.assertFalse(np.delete(out[b], np.r_[place], 0).any(), "padding gives 0")
+                for layer in range(1, LAYERS + 1):
+                    want = np.zeros((HEADS, longest, longest), np.float32)
+                    want[:, place, place] = looks[b * (LAYERS + 1) + layer][0]
+                    np.testing.assert_array_equal(batch[layer][b], want)
             np.testing.assert_array_equal(last[-1], out)
             if not left:
                 lengths = np.array([len(x) for x in self.ids])
