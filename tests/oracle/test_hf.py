@@ -139,6 +139,14 @@ class Models(unittest.TestCase):
                 got = torch.cat([first.logits, second.logits], 1)
                 torch.testing.assert_close(got / whole.abs().max(), whole / whole.abs().max(), rtol=0, atol=1e-5)
 
+    def test_compiled(self):
+        """In one graph; what is compiled for the CPU is a test of attn.torch."""
+        eager, ours = self.pair("llama")
+        given = {"input_ids": ids(), "attention_mask": padded("left")}
+        expected = eager(**given).logits[given["attention_mask"].bool()]
+        got = torch.compile(ours, backend="aot_eager", fullgraph=True)(**given).logits[given["attention_mask"].bool()]
+        torch.testing.assert_close(got / expected.abs().max(), expected / expected.abs().max(), rtol=0, atol=1e-5)
+
     def test_bfloat16(self):
         eager, ours = build("gpt_oss", "eager"), build("gpt_oss", "attn", torch.bfloat16)
         self.assertEqual(ours(ids())[0].dtype, torch.bfloat16)

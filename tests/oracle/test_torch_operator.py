@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """attn.torch: the operator's gradients, torch.compile, and the patch against PyTorch's attention. And attn.sdpa on tensors."""
 import doctest
+import os
+import shutil
+import tempfile
 import unittest
+import unittest.mock
 import warnings
 
 import ml_dtypes
 import numpy as np
 import torch
+import torch._inductor.config
 import torch.nn.functional as functional
 
 import attn
@@ -98,6 +103,15 @@ class Operator(unittest.TestCase):
         expected = attn.torch.sdpa(q, k, v, causal=True) * 2
         compiled = torch.compile(lambda *x: attn.torch.sdpa(*x, causal=True) * 2, fullgraph=True, backend="aot_eager")
         self.assertTrue(torch.equal(compiled(q, k, v), expected))
+
+    @unittest.skipUnless(shutil.which("c++"), "no C++ compiler, which inductor needs")
+    def test_compile_by_inductor(self):
+        q, k, v = draw(2, 4, 5, 8), draw(2, 2, 5, 8), draw(2, 2, 5, 8)
+        expected = attn.torch.sdpa(q * 3, k, v, causal=True).relu() + 1
+        with tempfile.TemporaryDirectory() as place, unittest.mock.patch.dict(os.environ, TORCHINDUCTOR_CACHE_DIR=place):
+            with torch._inductor.config.patch(compile_threads=1):
+                compiled = torch.compile(lambda q, k, v: attn.torch.sdpa(q * 3, k, v, causal=True).relu() + 1, fullgraph=True)
+                torch.testing.assert_close(compiled(q, k, v), expected, rtol=1e-6, atol=1e-6)
 
 
 class Patch(unittest.TestCase):

@@ -250,7 +250,8 @@ class Processes(unittest.TestCase):
         expected = attn.sdpa(q, k, v)
         child = os.fork()
         if not child:
-            os._exit(0 if np.array_equal(attn.sdpa(q, k, v), expected) else 1)
+            same = np.array_equal(attn.sdpa(q, k, v), expected)
+            os._exit(0 if same and attn._context.context().info()["threads"] == 1 else 1)
         for _ in range(600):
             done, status = os.waitpid(child, os.WNOHANG)
             if done:
