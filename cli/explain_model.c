@@ -107,6 +107,9 @@ static int find_layer(model_layer *l)
     l->layer = attn_pretrained_layer(l->run.model, stack, l->number, &l->window);
     l->facts = (attn_layer_part){.struct_size = sizeof l->facts};
     const attn_status done = attn_layer_attention(l->run.s->ctx, l->layer, l->part == MODEL_CROSS, &l->facts);
+    if (done == ATTN_OK && l->facts.has_head_norms)
+        return trouble("%s norms q and k of each head, which the stages do not show; attn view shows its weights",
+                       attn_pretrained_info(l->run.model).type);
     return done == ATTN_OK ? EXIT_DONE : library_trouble(attn_ctx_error(l->run.s->ctx));
 }
 

@@ -179,7 +179,8 @@ ATTN_API attn_status attn_linear(attn_ctx *ctx, attn_tensor *out, const attn_lin
  *     pre-norm     h = h + f(norm(h))       (GPT-2, Llama, Qwen2: x is normed before, the stack once more behind its last layer)
  *     post-norm    h = norm(h + f(h))       (Vaswani et al. 2017, section 3.1; BERT, Marian)
  *
- *     attention    f(h) = concat(heads) W_O + b_O as attn_mha; in self-attention the rope, if any, turns q and k first
+ *     attention    f(h) = concat(heads) W_O + b_O as attn_mha; in self-attention q and k of each head are normed, where the layer has
+ *                  norms for them (Qwen3), and then turned by the rope, if any
  *     MLP          f(h) = act(h W_up + b_up) W_down + b_down, or (act(h W_gate + b_gate) * (h W_up + b_up)) W_down + b_down
  *
  * An encoder layer has no cross-attention and is not causal, a decoder layer is causal and has both, a decoder-only layer is causal and
@@ -214,6 +215,8 @@ typedef struct attn_layer_desc {
     const attn_mlp_desc *mlp;        /* NULL = none */
     const attn_norm_opts *mlp_norm;
     const attn_rope *rope;           /* NULL, or of self's head_dim; not copied: it stays until the layer is destroyed */
+    const attn_norm_opts *q_norm;    /* NULL, or the norm of each head's row of self's q, head_dim wide, before the rope */
+    const attn_norm_opts *k_norm;    /* the same of k; both or neither */
 } attn_layer_desc;
 
 /* Copies and packs all weights, for the ISA level of ctx. Computed in f64 if a matrix or its bias is f64 or ATTN_LAYER_F64 is set. */
@@ -226,7 +229,7 @@ typedef struct attn_layer_stages {
     uint32_t struct_size; /* sizeof(attn_layer_stages) of the caller; 0 = this version's */
     uint32_t flags;       /* 0 */
     attn_tensor *self_norm;          /* [B,L,n]: what the norm gives, before or behind the part */
-    attn_tensor *q, *k, *v;          /* [B,H,L,d], [B,Hkv,L,d], [B,Hkv,L,d_v]: before the rope, of these rows alone */
+    attn_tensor *q, *k, *v;          /* [B,H,L,d], [B,Hkv,L,d], [B,Hkv,L,d_v]: before norms of heads and the rope, of these rows alone */
     attn_tensor *heads;              /* [B,H,L,d_v]: before they are joined */
     attn_tensor *self_out, *self_sum; /* [B,L,n]: f(h), h + f(h) */
     attn_tensor *cross_norm, *cross_q, *cross_heads, *cross_out, *cross_sum;
@@ -273,6 +276,7 @@ typedef struct attn_layer_part {
        bias that the layer does not have is 0. */
     attn_tensor *w_q, *w_k, *w_v, *w_o;
     attn_tensor *b_q, *b_k, *b_v, *b_o;
+    int32_t has_head_norms;      /* out: 1 when q and k are normed head by head before the rope */
 } attn_layer_part;
 
 /* The self-attention of a layer, or with cross = 1 its cross-attention: the finite numbers that the layer computes with. */

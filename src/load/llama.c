@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The Llama family: decoders of pre-norm layers with RMSNorm, RoPE, grouped heads and SwiGLU. Llama 1 to 3.2 and SmolLM2 (model_type llama;
-   Touvron et al. 2023), Qwen2 and Qwen2.5 (qwen2), Mistral (mistral). From a folder, or a .gguf whose architecture is llama or qwen2. */
+   Touvron et al. 2023), Qwen2 and Qwen2.5 (qwen2), Qwen3 (qwen3: q and k of each head have a norm), Mistral (mistral). From a folder, or a
+   .gguf whose architecture is llama, qwen2 or qwen3. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,13 +11,14 @@
 /* How the tensors are called. */
 struct naming {
     const char *table, *product, *final_norm, *layer; /* layer: before ".N." */
-    const char *self_norm, *q, *k, *v, *o, *mlp_norm, *gate, *up, *down;
+    const char *self_norm, *q, *k, *v, *o, *mlp_norm, *gate, *up, *down, *q_norm, *k_norm;
 };
 static const struct naming folder = {"model.embed_tokens.weight", "lm_head.weight", "model.norm.weight", "model.layers",
                                      "input_layernorm", "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj",
-                                     "post_attention_layernorm", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"};
+                                     "post_attention_layernorm", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj", "self_attn.q_norm",
+                                     "self_attn.k_norm"};
 static const struct naming gguf = {"token_embd.weight", "output.weight", "output_norm.weight", "blk", "attn_norm", "attn_q", "attn_k",
-                                   "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down"};
+                                   "attn_v", "attn_output", "ffn_norm", "ffn_gate", "ffn_up", "ffn_down", "attn_q_norm", "attn_k_norm"};
 
 /* What is read of config.json beside model->info. */
 struct facts {
@@ -25,7 +27,7 @@ struct facts {
     attn_tensor divisors; /* of the frequencies */
     attn_activation activation;
     double eps;
-    int q_bias, o_bias, mlp_bias, tied;
+    int q_bias, o_bias, mlp_bias, tied, head_norms;
     int64_t window, full_layers; /* window > 0: layers from full_layers on see that many keys */
 };
 
@@ -54,11 +56,13 @@ static attn_status read_layer_types(struct builder *b, const struct facts *f)
     return ATTN_OK;
 }
 
+static int is_type(const struct builder *b, const char *type) { return !strcmp(b->model->info.type, type); }
+
 static void read_window(struct builder *b, struct facts *f)
 {
     struct config *c = b->config;
     const attn_model_info *m = &b->model->info;
-    const int is_qwen = !strcmp(m->type, "qwen2");
+    const int is_qwen = is_type(b, "qwen2") || is_type(b, "qwen3");
     const int slides = is_qwen ? attn_config_bool_or(c, "use_sliding_window", 0) : 1;
     const int64_t window = attn_config_int_or(c, "sliding_window", 1, INT32_MAX, 0);
     f->full_layers = is_qwen ? attn_config_int_or(c, "max_window_layers", 0, INT32_MAX, 28) : 0;
@@ -73,7 +77,7 @@ static attn_status read_config(struct builder *b, struct facts *f)
                                            "use_mrope", NULL};
     struct config *c = b->config;
     attn_model_info *m = &b->model->info;
-    const int is_qwen = !strcmp(m->type, "qwen2");
+    const int is_qwen2 = is_type(b, "qwen2");
     m->layers = attn_config_int(c, "num_hidden_layers", 1, 1000);
     m->width = attn_config_int(c, "hidden_size", 1, MOST);
     m->heads = attn_config_int(c, "num_attention_heads", 1, MOST);
@@ -81,11 +85,12 @@ static attn_status read_config(struct builder *b, struct facts *f)
     m->hidden = attn_config_int(c, "intermediate_size", 1, MOST);
     m->vocab = attn_config_int(c, "vocab_size", 1, INT32_MAX);
     m->max_positions = attn_config_int(c, "max_position_embeddings", 1, 1 << 30);
-    m->head_dim = attn_config_int_or(c, "head_dim", 1, MOST, 0);
+    f->head_norms = is_type(b, "qwen3");
+    m->head_dim = f->head_norms ? attn_config_int(c, "head_dim", 1, MOST) : attn_config_int_or(c, "head_dim", 1, MOST, 0);
     f->eps = attn_config_number(c, "rms_norm_eps", 0, 1);
     f->activation = attn_config_activation(c, "hidden_act");
-    f->o_bias = attn_config_bool_or(c, "attention_bias", 0) && !is_qwen;
-    f->q_bias = f->o_bias || is_qwen;
+    f->o_bias = attn_config_bool_or(c, "attention_bias", 0) && !is_qwen2;
+    f->q_bias = f->o_bias || is_qwen2;
     f->mlp_bias = attn_config_bool_or(c, "mlp_bias", 0);
     f->tied = attn_config_bool_or(c, "tie_word_embeddings", 0);
     if (attn_config_int_or(c, "pretraining_tp", 0, MOST, 1) < 1)
@@ -125,9 +130,9 @@ static struct linear linear_of(struct builder *b, const struct facts *f, int64_t
 
 static const attn_tensor *bias_of(const struct linear *l) { return l->b.ndim ? &l->b : NULL; }
 
-static attn_norm_opts norm_of(struct builder *b, const struct facts *f, int64_t i, const char *name, attn_tensor *weight)
+static attn_norm_opts norm_of(struct builder *b, const struct facts *f, int64_t i, const char *name, int64_t n, attn_tensor *weight)
 {
-    *weight = attn_weights_vector(b->weights, b->model->info.width, "%s.%lld.%s.weight", f->names->layer, (long long)i, name);
+    *weight = attn_weights_vector(b->weights, n, "%s.%lld.%s.weight", f->names->layer, (long long)i, name);
     return (attn_norm_opts){.flags = ATTN_NORM_RMS | ATTN_NORM_EPS, .eps = f->eps, .weight = weight};
 }
 
@@ -141,14 +146,18 @@ static attn_status build_layer(struct builder *b, const struct facts *f, int64_t
     const struct linear gate = linear_of(b, f, i, n->gate, m->width, m->hidden, f->mlp_bias);
     const struct linear up = linear_of(b, f, i, n->up, m->width, m->hidden, f->mlp_bias);
     const struct linear down = linear_of(b, f, i, n->down, m->hidden, m->width, f->mlp_bias);
-    attn_tensor self_weight, mlp_weight;
-    const attn_norm_opts self_norm = norm_of(b, f, i, n->self_norm, &self_weight), mlp_norm = norm_of(b, f, i, n->mlp_norm, &mlp_weight);
+    attn_tensor self_weight, mlp_weight, q_weight, k_weight;
+    const attn_norm_opts self_norm = norm_of(b, f, i, n->self_norm, m->width, &self_weight);
+    const attn_norm_opts mlp_norm = norm_of(b, f, i, n->mlp_norm, m->width, &mlp_weight), none = {.weight = NULL};
+    const attn_norm_opts q_norm = f->head_norms ? norm_of(b, f, i, n->q_norm, m->head_dim, &q_weight) : none;
+    const attn_norm_opts k_norm = f->head_norms ? norm_of(b, f, i, n->k_norm, m->head_dim, &k_weight) : none;
     const attn_mha_desc self = {.heads = m->heads, .kv_heads = m->kv_heads, .w_q = &q.w, .w_k = &k.w, .w_v = &v.w, .w_o = &o.w,
                                 .b_q = bias_of(&q), .b_k = bias_of(&k), .b_v = bias_of(&v), .b_o = bias_of(&o)};
     const attn_mlp_desc mlp = {.activation = f->activation, .w_up = &up.w, .b_up = bias_of(&up), .w_gate = &gate.w,
                                .b_gate = bias_of(&gate), .w_down = &down.w, .b_down = bias_of(&down)};
     const attn_layer_desc layer = {.flags = ATTN_LAYER_CAUSAL, .self = &self, .self_norm = &self_norm, .mlp = &mlp,
-                                   .mlp_norm = &mlp_norm, .rope = b->model->decoder.rope};
+                                   .mlp_norm = &mlp_norm, .rope = b->model->decoder.rope,
+                                   .q_norm = f->head_norms ? &q_norm : NULL, .k_norm = f->head_norms ? &k_norm : NULL};
     return attn_build_layer(b, &b->model->decoder, i, &layer);
 }
 
@@ -189,5 +198,5 @@ static attn_status build(struct builder *b)
     return status ? status : attn_weights_rest(b->weights, f.tied ? tied : ignored);
 }
 
-static const char *const types[] = {"llama", "qwen2", "mistral", NULL};
+static const char *const types[] = {"llama", "qwen2", "qwen3", "mistral", NULL};
 const struct family attn_family_llama = {types, ATTN_MODEL_DECODER, build};

@@ -24,14 +24,14 @@ static attn_status choose_family(struct attn_pretrained *m, struct config *c)
 
 static attn_status open_gguf(attn_ctx *ctx, struct attn_pretrained *m, struct config *config, const struct load_report *r)
 {
-    static const char *const known[] = {"llama", "qwen2"};
+    static const char *const known[] = {"llama", "qwen2", "qwen3"};
     *config = (struct config){.root = NULL};
     attn_status status = attn_weights_open_gguf(&m->weights, ctx, m->path, r);
     status = status ? status : attn_gguf_config(config, m->weights.file, r);
     const char *type = status ? known[0] : json_string_value(json_object_get(config->root, "model_type"));
-    if (strcmp(type, known[0]) != 0 && strcmp(type, known[1]) != 0)
-        return attn_load_fail(r, ATTN_E_UNSUPPORTED, "general.architecture is \"%.32s\", which is not known here; known are llama "
-                              "and qwen2", type);
+    if (strcmp(type, known[0]) != 0 && strcmp(type, known[1]) != 0 && strcmp(type, known[2]) != 0)
+        return attn_load_fail(r, ATTN_E_UNSUPPORTED, "general.architecture is \"%.32s\", which is not known here; known are llama, qwen2 "
+                              "and qwen3", type);
     return status ? status : choose_family(m, config);
 }
 

@@ -120,9 +120,14 @@ static attn_tensor without_batch(const attn_tensor *t)
 
 /* ------------------------------------------------------------------ parts ---- */
 
-static attn_status turn(attn_layer_call *c, const attn_tensor *heads)
+/* q (which 0) or k (1): each head's row normed, then turned. */
+static attn_status turn(attn_layer_call *c, const attn_tensor *heads, int which)
 {
+    const attn_layer_norm_of *norm = &c->layer->head_norm[which];
     step(c);
+    const attn_status status = norm->is_there ? attn_norm_run(c->ctx, heads, heads, &norm->opts) : ATTN_OK;
+    if (status != ATTN_OK)
+        return status;
     return c->layer->rope ? attn_rope_run(c->ctx, heads, heads, c->layer->rope, (attn_rope_places){c->opts.offset, c->opts.positions})
                           : ATTN_OK;
 }
@@ -143,8 +148,8 @@ static attn_status attend_self(attn_layer_call *c, const attn_tensor *h)
     status = status ? status : keep(c, c->stages.q, &q);
     status = status ? status : keep(c, c->stages.k, &k);
     status = status ? status : keep(c, c->stages.v, &v);
-    status = status ? status : turn(c, &q);
-    status = status ? status : turn(c, &k);
+    status = status ? status : turn(c, &q, 0);
+    status = status ? status : turn(c, &k, 1);
     step(c);
     if (status == ATTN_OK && o->cu_seqlens_q) {
         const attn_tensor packed_q = packed_of(&q), packed_k = packed_of(&k), packed_v = packed_of(&v);

@@ -20,6 +20,7 @@ struct attn_layer {
     uint32_t flags;
     int64_t n;
     attn_layer_norm_of norm[PARTS];
+    attn_layer_norm_of head_norm[2]; /* of self's q and k */
     attn_mha_weights *mha[2]; /* of SELF and CROSS; NULL: absent */
     int has_mlp;
     attn_matrix up, gate, down; /* gate.packed NULL: no gate */

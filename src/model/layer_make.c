@@ -121,6 +121,23 @@ static int any_f64(const attn_mha_desc *a, const attn_mlp_desc *m)
     return a && a->flags & ATTN_MHA_F64;
 }
 
+/* The norms of q's and k's heads. */
+static attn_status make_head_norms(attn_ctx *ctx, attn_layer *l, const attn_layer_desc *d)
+{
+    if (!d->q_norm != !d->k_norm)
+        return attn_fail(ctx, ATTN_E_ARG, "%s is given without %s", d->q_norm ? "q_norm" : "k_norm", d->q_norm ? "k_norm" : "q_norm");
+    const attn_status status = within(ctx, make_norm(ctx, &l->head_norm[0], d->q_norm, l->mha[SELF]->dim), "q_norm");
+    return status ? status : within(ctx, make_norm(ctx, &l->head_norm[1], d->k_norm, l->mha[SELF]->dim), "k_norm");
+}
+
+static void free_norm(attn_layer *l, attn_layer_norm_of *norm)
+{
+    if (norm->weight.data)
+        l->free(l->user, norm->weight.data);
+    if (norm->bias.data)
+        l->free(l->user, norm->bias.data);
+}
+
 /* mlp: whole, all-zero where there is none. */
 static attn_status fill(attn_ctx *ctx, attn_layer *l, const attn_layer_desc *d, const attn_mlp_desc *mlp)
 {
@@ -144,7 +161,7 @@ static attn_status fill(attn_ctx *ctx, attn_layer *l, const attn_layer_desc *d, 
         return attn_fail(ctx, ATTN_E_SHAPE, "the rope was made for a head_dim of %lld but self has %lld", (long long)d->rope->dim,
                          (long long)l->mha[SELF]->dim);
     l->rope = d->rope;
-    return status;
+    return status ? status : make_head_norms(ctx, l, d);
 }
 
 attn_status attn_layer_prepare(attn_ctx *ctx, attn_layer **out, const attn_layer_desc *desc)
@@ -186,12 +203,10 @@ void attn_layer_destroy(attn_layer *l)
 {
     if (!l)
         return;
-    for (int part = 0; part < PARTS; part++) {
-        if (l->norm[part].weight.data)
-            l->free(l->user, l->norm[part].weight.data);
-        if (l->norm[part].bias.data)
-            l->free(l->user, l->norm[part].bias.data);
-    }
+    for (int part = 0; part < PARTS; part++)
+        free_norm(l, &l->norm[part]);
+    free_norm(l, &l->head_norm[0]);
+    free_norm(l, &l->head_norm[1]);
     attn_mha_weights_destroy(l->mha[SELF]);
     attn_mha_weights_destroy(l->mha[CROSS]);
     attn_matrix_free(&l->up, l->free, l->user);

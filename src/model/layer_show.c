@@ -83,6 +83,7 @@ static void tell(const attn_layer *l, int part, attn_layer_part *p)
     p->flags = l->flags & (uint32_t) ~(part == CROSS ? ATTN_LAYER_CAUSAL : 0);
     p->compute = l->is_f64 ? ATTN_F64 : ATTN_F32;
     p->has_norm = l->norm[part].is_there;
+    p->has_head_norms = part == SELF && l->head_norm[0].is_there;
     p->biases = (w->q.bias ? 1u : 0) | (w->k.bias ? 2u : 0) | (w->v.bias ? 4u : 0) | (w->o.bias ? 8u : 0);
     p->width = w->q.terms;
     p->memory_width = w->k.terms;

@@ -56,7 +56,7 @@ PY
     fails_with "--chat: chat template: the model's has \"[INST]\", which is not understood; those of ChatML and of Llama 3 to 3.2 are \
 built in here; give the whole text as the prompt" attn generate other.gguf --chat --prompt b
     tiny strange.gguf mamba
-    fails_with 'strange.gguf: general.architecture is "mamba", which is not known here; known are llama and qwen2' \
+    fails_with 'strange.gguf: general.architecture is "mamba", which is not known here; known are llama, qwen2 and qwen3' \
         attn generate strange.gguf --prompt b
     for option in "--top-k 2" --top-p=0.5 --min-p=0.5 "--seed 1"; do
         word=${option%%[ =]*}

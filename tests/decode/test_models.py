@@ -23,7 +23,7 @@ GPT2 = {"model_type": "gpt2", "n_layer": LAYERS, "n_embd": WIDTH, "n_head": HEAD
         "layer_norm_epsilon": EPS, "activation_function": "gelu_new"}
 
 
-def llama_tensors(bias):
+def llama_tensors(bias, head_norms=False):
     rng = np.random.default_rng(7)
     wide, narrow = HEADS * DIM, SHARED * DIM
     shapes = {"self_attn.q_proj": (wide, WIDTH), "self_attn.k_proj": (narrow, WIDTH), "self_attn.v_proj": (narrow, WIDTH),
@@ -38,6 +38,8 @@ def llama_tensors(bias):
                 t[f"model.layers.{i}.{name}.bias"] = rng.normal(size=shape[0])
         for name in ("input_layernorm", "post_attention_layernorm"):
             t[f"model.layers.{i}.{name}.weight"] = 1 + 0.2 * rng.normal(size=WIDTH)
+        for name in ("q_norm", "k_norm") if head_norms else ():
+            t[f"model.layers.{i}.self_attn.{name}.weight"] = 1 + 0.5 * rng.normal(size=DIM)
     return {k: v.astype(np.float32) for k, v in t.items()}
 
 
@@ -82,7 +84,11 @@ def run_llama(t, ids):
         p = f"model.layers.{i}."
         linear = lambda y, name: y @ t[f"{p}{name}.weight"].T + t.get(f"{p}{name}.bias", 0)  # noqa: E731, B023
         y = norm(x, t[p + "input_layernorm.weight"])
-        o, w = attention(turn(linear(y, "self_attn.q_proj")), turn(linear(y, "self_attn.k_proj")), linear(y, "self_attn.v_proj"))
+        q, k = linear(y, "self_attn.q_proj"), linear(y, "self_attn.k_proj")
+        if p + "self_attn.q_norm.weight" in t:
+            q, k = (norm(z.reshape(len(z), -1, DIM), t[f"{p}self_attn.{name}.weight"]).reshape(z.shape)
+                    for z, name in ((q, "q_norm"), (k, "k_norm")))
+        o, w = attention(turn(q), turn(k), linear(y, "self_attn.v_proj"))
         x = x + linear(o, "self_attn.o_proj")
         y = norm(x, t[p + "post_attention_layernorm.weight"])
         gate = linear(y, "mlp.gate_proj")
@@ -115,8 +121,9 @@ def run_gpt2(t, ids):
 GGUF_NAMES = {"model.embed_tokens": "token_embd", "lm_head": "output", "model.norm": "output_norm", "model.layers": "blk",
               "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
               "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm",
-              "post_attention_layernorm": "ffn_norm"}
+              "post_attention_layernorm": "ffn_norm", "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm"}
 MODELS = {"llama": (LLAMA, llama_tensors(False), run_llama), "qwen2": (LLAMA | {"model_type": "qwen2"}, llama_tensors(True), run_llama),
+          "qwen3": (LLAMA | {"model_type": "qwen3", "head_dim": DIM}, llama_tensors(False, True), run_llama),
           "gpt2": (GPT2, gpt2_tensors(), run_gpt2)}
 IDS = np.random.default_rng(9).integers(0, VOCAB, (3, 11))
 
@@ -195,15 +202,15 @@ class Models(unittest.TestCase):
             session.reorder([2, 0, 2])
             np.testing.assert_array_equal(session.feed(IDS[[2, 0, 2], 6:]), want[[2, 0, 2]])
 
-    def gguf(self, tensors, values=(), more=()):
-        """The path of a qwen2 .gguf with the tensors of a folder. Of llama the rows of q and k are reordered, and so is the sum."""
+    def gguf(self, tensors, values=(), more=(), architecture="qwen2"):
+        """The path of a .gguf with the tensors of a folder. Of llama the rows of q and k are reordered, and so is the sum."""
         renamed = {}
         for name, t in tensors.items():
             for old, new in GGUF_NAMES.items():
                 name = name.replace(old, new)
             renamed[name] = t
-        a = "qwen2."
-        all_values = {"general.architecture": "qwen2", a + "block_count": LAYERS, a + "context_length": ROOM,
+        a = architecture + "."
+        all_values = {"general.architecture": architecture, a + "attention.key_length": DIM, a + "block_count": LAYERS, a + "context_length": ROOM,
                       a + "embedding_length": WIDTH, a + "feed_forward_length": HIDDEN, a + "attention.head_count": HEADS,
                       a + "attention.head_count_kv": SHARED, a + "attention.layer_norm_rms_epsilon": ("f64", EPS),
                       a + "rope.freq_base": THETA, a + "vocab_size": VOCAB}
@@ -214,10 +221,10 @@ class Models(unittest.TestCase):
         return path
 
     def test_gguf_has_the_bits_of_the_folder(self):
-        config, tensors, _ = MODELS["qwen2"]
-        folder, path = self.folder(config, tensors), self.gguf(tensors)
-        for f64 in (False, True):
-            one, other = (self.session(self.model(p, f64)).feed(IDS[:1], everything=True) for p in (folder, path))
+        for name, f64 in (("qwen2", False), ("qwen2", True), ("qwen3", False)):
+            config, tensors, _ = MODELS[name]
+            paths = self.folder(config, tensors), self.gguf(tensors, architecture=name)
+            one, other = (self.session(self.model(p, f64)).feed(IDS[:1], everything=True) for p in paths)
             np.testing.assert_array_equal(one, other)
 
     def test_gguf_blocks_have_the_bits_of_their_numbers(self):
@@ -249,6 +256,26 @@ class Models(unittest.TestCase):
         for wrong, words in ((divisors[1:], "rope_freqs.weight"), (0 * divisors, "divisors.0. is 0")):
             with self.assertRaisesRegex(decodelib.LoadError, words):
                 self.model(self.gguf(tensors, more={"rope_freqs.weight": wrong}))
+
+    def test_what_is_not_computed_is_refused_by_name(self):
+        config, tensors, _ = MODELS["llama"]
+        yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8}
+        for change, words in (({"hidden_act": "quick_gelu"}, 'hidden_act is "quick_gelu"'),
+                              ({"rope_scaling": yarn | {"mscale": 1.0}}, "mscale .* is a field that is not known here"),
+                              ({"rope_scaling": yarn | {"mscale_all_dim": 1.0}}, "mscale_all_dim"),
+                              ({"rope_scaling": yarn | {"truncate": False}}, "truncate"),
+                              ({"rope_scaling": {"rope_type": "longrope", "factor": 2.0}}, 'rope_type is "longrope"'),
+                              ({"model_type": "mixtral"}, 'model_type is "mixtral", a model that is not known here; known are'),
+                              ({"model_type": "qwen3_moe"}, "qwen3_moe"), ({"num_local_experts": 8}, "num_local_experts"),
+                              ({"num_experts": 60}, "num_experts"), ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
+                              ({"attn_logit_softcapping": 50.0}, "attn_logit_softcapping"), ({"sliding_window": 4}, "sliding_window"),
+                              ({"layer_types": ["full_attention", "linear_attention"]}, 'layer_types has "linear_attention"'),
+                              ({"model_type": "qwen3"}, "head_dim is missing"), ({"quantization_config": {"bits": 4}}, "quantization")):
+            with self.subTest(change), self.assertRaisesRegex(decodelib.LoadError, words):
+                self.model(self.folder(config | change, tensors))
+        for name in ("q_norm", "k_norm"):
+            with self.subTest(name), self.assertRaisesRegex(decodelib.LoadError, f"self_attn.{name}.weight"):
+                self.model(self.folder(LLAMA, llama_tensors(False, True)))
 
     def test_wrong_files(self):
         config, tensors, _ = MODELS["llama"]
