@@ -88,8 +88,8 @@ const verb_desc verb_table[] = {
     {"generate", VERB_GENERATE, "generate DIR|FILE.gguf --prompt TEXT [-n N] [--chat] [options]",
      "let a language model go on with a text, or translate it",
      "DIR is a folder as Hugging Face's libraries write it (Llama, Qwen2, Qwen3, Mistral, GPT-2), FILE.gguf one of llama.cpp's "
-     "(architectures llama, qwen2 and qwen3). The answer is printed while it comes, its speed at the end on standard error. The same seed gives the same answer, "
-     "for any number of threads. An interrupt ends the answer where it is, with exit status 130.\n\n"
+     "(architectures llama, qwen2 and qwen3). The answer is printed while it comes, its speed at the end on standard error. "
+     "The same seed gives the same answer, for any number of threads. An interrupt ends the answer where it is, with exit status 130.\n\n"
      "Or DIR holds a MarianMT model: then the text is translated.",
      "# go on with a text\nattn generate model.gguf --prompt 'Once upon a time' -n 64\n"
      "# ask, and draw the words\nattn generate model.gguf --chat --prompt 'What is attention?' --temperature 0.7 --top-p 0.9 --seed 1\n"
