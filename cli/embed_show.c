@@ -26,7 +26,7 @@ static double cosine(const void *data, int64_t i, int64_t j)
 
 int embed_similarity(const embed_shown *e, const options *o)
 {
-    char text[FEW][TEXT_NAME], number[FEW][8];
+    char text[FEW][TEXT_NAME], number[FEW][12];
     const char *names[FEW], *numbers[FEW];
     const int count = (int)(e->texts->count > FEW ? 0 : e->texts->count);
     int round;

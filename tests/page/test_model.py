@@ -162,6 +162,9 @@ class OneLayer(QuietTest):
         page.click_cell("scores", 1, 0)
         self.assertIn("Qrot[1,c] · Krot[0,c]", page.text("#cell"))
         page.stage("q")
+        said = json.loads(pages.attn("explain", "mha", "--from", llama, "--layer", 1, "--text", "ab c ab", "--json"))["stages"]
+        got = pages.values(page.numbers())
+        np.testing.assert_allclose(got, pages.values(said["q"]).swapaxes(0, 1).reshape(got.shape), rtol=1e-6)
         page.click_cell("all_q", 1, 9)
         page.press("[data-go=rope]")
         self.assertEqual(page.stage_now(), "rope")
