@@ -96,6 +96,8 @@ static void layer_fields(void)
     FIELD(attn_layer_desc, struct_size); FIELD(attn_layer_desc, flags); FIELD(attn_layer_desc, self); FIELD(attn_layer_desc, self_norm);
     FIELD(attn_layer_desc, cross); FIELD(attn_layer_desc, cross_norm); FIELD(attn_layer_desc, mlp); FIELD(attn_layer_desc, mlp_norm);
     FIELD(attn_layer_desc, rope);
+    FIELD(attn_layer_desc, q_norm);
+    FIELD(attn_layer_desc, k_norm);
     SIZE(attn_layer_opts);
     FIELD(attn_layer_opts, struct_size); FIELD(attn_layer_opts, flags); FIELD(attn_layer_opts, self); FIELD(attn_layer_opts, cross);
     FIELD(attn_layer_opts, offset); FIELD(attn_layer_opts, positions); FIELD(attn_layer_opts, kv); FIELD(attn_layer_opts, memory);

@@ -47,7 +47,8 @@ class MlpDesc(Structure):
 class LayerDesc(Structure):
     _fields_ = [("struct_size", c_uint32), ("flags", c_uint32), ("self", POINTER(MhaDesc)), ("self_norm", POINTER(NormOpts)),
                 ("cross", POINTER(MhaDesc)), ("cross_norm", POINTER(NormOpts)), ("mlp", POINTER(MlpDesc)),
-                ("mlp_norm", POINTER(NormOpts)), ("rope", c_void_p)]
+                ("mlp_norm", POINTER(NormOpts)), ("rope", c_void_p), ("q_norm", POINTER(NormOpts)),
+                ("k_norm", POINTER(NormOpts))]
 
 
 STAGES = ("self_norm", "q", "k", "v", "heads", "self_out", "self_sum", "cross_norm", "cross_q", "cross_heads", "cross_out", "cross_sum",
