@@ -8,7 +8,7 @@ from ._attentions import Attentions
 from ._context import context
 from ._text import SPECIAL, TARGET, Tokenizer
 
-POOLINGS = {None: 0, "cls": 1, "mean": 2, "max": 3, "mean_sqrt_len_tokens": 4, "weightedmean": 5, "lasttoken": 6}
+POOLINGS = {None: 0, "declared": 0, "cls": 1, "mean": 2, "max": 3, "mean_sqrt_len_tokens": 4, "weightedmean": 5, "lasttoken": 6}
 NORMALIZE = 1 << 0
 LENGTH_PENALTY, EARLY, NEVER = 1 << 0, 1 << 1, 1 << 2
 TOKENS_AT_ONCE = 8192  # of texts that are embedded together, padding counted

@@ -2,6 +2,7 @@
 """attn.load_model on small folders of random weights: the answers of the command, weights and states that fit each other, errors."""
 import doctest
 import gc
+import io
 import os
 import pathlib
 import signal
@@ -196,6 +197,15 @@ class Encoder(unittest.TestCase):
         np.testing.assert_array_equal(self.model.encode(ids), vectors[0])
         np.testing.assert_array_equal(self.model.encode([ids, [2, 3]])[0], vectors[0])
 
+    @unittest.skipIf(attn.show_config("dicts")["command"] is None, "no command")
+    def test_it_is_the_commands(self):
+        texts = ["ab cad", "g", "feed the bag" * 9]
+        words = [f"--text={text}" for text in texts]
+        for options, more in (({}, []), ({"pooling": "max", "normalize": True}, ["--pool=max", "--normalize"]),
+                              ({"prompt_name": "query"}, ["--prompt=query"])):
+            done = subprocess.run([command(), "embed", self.place.name, *words, *more, "--quiet", "-o", "-"], capture_output=True, check=True)
+            np.testing.assert_array_equal(np.load(io.BytesIO(done.stdout)), self.model.encode(texts, **options))
+
     def test_many_texts_are_each_alone(self):
         rng = np.random.default_rng(3)
         texts = ["".join(rng.choice(list("abcdefg "), rng.integers(1, 30))) for _ in range(700)]
@@ -266,6 +276,13 @@ class EncoderDecoder(unittest.TestCase):
         self.assertEqual(len(self.model.translate(source, max_tokens=4, length_penalty=0.5, early_stopping="never")), 4)
         with self.assertRaisesRegex(ValueError, "early_stopping"):
             self.model.translate("a", early_stopping="soon")
+
+    @unittest.skipIf(attn.show_config("dicts")["command"] is None, "no command")
+    def test_it_is_the_commands(self):
+        for beams in (1, 4):
+            done = subprocess.run([command(), "generate", self.place.name, "--prompt", "ab cad", f"--beams={beams}", "--quiet"],
+                                  capture_output=True, text=True, check=True)
+            self.assertEqual(self.model.translate("ab cad", beams=beams), done.stdout.removesuffix("\n"))
 
     def test_attentions(self):
         seen = self.model.attentions("ab cad", target="ge")
