@@ -27,6 +27,15 @@ KERNEL void score_keys(real *scores, const query_block *b, const real *q, const 
                         .ask = next.rows ? &next : NULL }, n_keys, b->vecs);
 }
 
+/* Scores of keys k with queries q [dim][lanes], by the way that suits the block. */
+INLINE void score(const workspace *w, const query_block *b, const real *q, const row_layout *k, int64_t dim, int n_keys)
+{
+    if (scores_by_keys(b))
+        score_few(w->tile, w->keys_across, b, q, k, dim, n_keys);
+    else
+        score_keys(w->tile, b, q, k, dim, n_keys);
+}
+
 /* out[column][lane] += sum over key of v[key][column] * weights[key][lane]: one chain over the keys of the block, which keeps the rounding
    errors of long sums small */
 KERNEL void mix_values(const query_block *b, const real *weights, const row_layout *v, int64_t value_dim, int n_keys)
@@ -168,7 +177,7 @@ INLINE void attend_keys(query_block *b, const attn_sdpa_job *job, const workspac
     const hiding h = find_hiding(w, b, job, key, n_keys);
     if (h.all)
         return;
-    score_keys(w->tile, b, b->q, k, job->dim, n_keys);
+    score(w, b, b->q, k, job->dim, n_keys);
     if (job->softcap > 0)
         cap_scores(w->tile, (real)job->softcap, n_keys * b->lanes);
     softmax_block(b, w->tile, &h, n_keys, job->value_dim);

@@ -8,6 +8,7 @@ enum {
     BLOCK_LANES = QUERY_VECS * VL,
     MAX_BLOCKS = BLOCK_LANES < 512 ? 512 / BLOCK_LANES : 1,
     L2_BYTES = 512 << 10,     /* K and V that L2 holds, on the CPUs at hand */
+    FEW_KEY_VECS = 4, FEW_KEYS = FEW_KEY_VECS * VL, /* keys that score_few takes together; they divide KEY_BLOCK */
     SWEEP_ROWS = MAX_BLOCKS * BLOCK_LANES, /* rows that pass over a key block before it leaves the cache: 4-6 % when L3 is busy */
 };
 #define LOG2E ((real)1.4426950408889634)
@@ -40,6 +41,7 @@ typedef struct workspace {
     word *bits;        /* [KEY_BLOCK / WORD_BITS][BLOCK_LANES]: body_hide.h */
     real *rows;        /* [BLOCK_LANES][widest of KEY_BLOCK, dim, value_dim]: rows on their way into lanes or out */
     real *k, *v;       /* [KEY_BLOCK][dim], [KEY_BLOCK][value_dim]: keys and values of another dtype or layout, converted */
+    real *keys_across; /* [dim][FEW_KEYS] and [VL][FEW_KEYS]: some keys in lanes, and their scores: body_few.h */
     real *raw_q;       /* [dim][BLOCK_LANES]: queries without the scale, for the scores stage */
 } workspace;
 

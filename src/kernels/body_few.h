@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The values of a block of few rows, as decoding has them: the lanes of mix_values would be mostly empty. The same sums with the roles of
-   the factors swapped, lanes = columns: a product commutes and every sum keeps its order, so the bits are those of mix_values. So
-   out lies in rows: [row][value_dim]. */
+/* Blocks of few rows, as decoding has them: the lanes of score_keys and mix_values would be mostly empty. The same sums with the roles of
+   the factors swapped: a product commutes and every sum keeps its order, so the bits are those of the wide block. Lanes are columns in the
+   mix of values, so out lies in rows: [row][value_dim]. In scores lanes are keys, which must be brought there: for that, rows must be
+   fewer still. */
 
 enum { FEW_ROWS = 16, FEW_VECS = QUERY_VECS < 3 ? QUERY_VECS : 3 };
 
@@ -19,6 +20,33 @@ INLINE void multiply_few(product m, int64_t rows, int vecs)
         WIDTH(1) WIDTH(2) WIDTH(3)
     }
 #undef WIDTH
+}
+
+/* Then a product over whole vectors of keys saves more than bringing K into lanes costs. */
+INLINE int scores_by_keys(const query_block *b) { return FEW_SCORE_ROWS && b->count <= FEW_SCORE_ROWS; }
+
+_Static_assert(FEW_SCORE_ROWS <= VL, "keys_across holds the scores of so many rows");
+
+/* scores[key][lane] as score_keys has them; across: workspace.keys_across */
+KERNEL void score_few(real *scores, real *across, const query_block *b, const real *q, const row_layout *k, int64_t dim, int n_keys)
+{
+    real *const found = across + FEW_KEYS * round_up(dim, VL);
+    request next = k->next;
+    if (next.rows)
+        spread(&next, tiles_of(n_keys, FEW_KEYS) * tiles_of(b->count, highest_tile(TILE_REGS, FEW_KEY_VECS)) * dim);
+    for (int key = 0; key < n_keys; key += FEW_KEYS) {
+        const int n = (int)least(FEW_KEYS, n_keys - key);
+        const row_layout keys = { .data = k->data + key * k->position, .position = k->position, .heads = 1 };
+        const row_layout rows = { .data = found, .position = FEW_KEYS, .heads = 1 };
+        const product m = { .c = found, .c_row = FEW_KEYS, .chain = COLUMN_CHAIN, .a = q, .a_row = 1, .a_term = b->lanes,
+                            .b = across, .b_term = FEW_KEYS, .terms = dim, .ask = &next };
+        rows_to_lanes(across, FEW_KEYS, &keys, n, dim, 1);
+        if (next.rows)
+            multiply_rows(m, b->count, FEW_KEY_VECS, TILE_REGS, 1);
+        else
+            multiply_rows(m, b->count, FEW_KEY_VECS, TILE_REGS, 0);
+        rows_to_lanes(scores + key * b->lanes, b->lanes, &rows, b->count, n, 1);
+    }
 }
 
 /* out[row][column] += sum over key of v[key][column] * weights[key][row] */

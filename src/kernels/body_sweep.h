@@ -133,9 +133,11 @@ INLINE int64_t rows_reals(const attn_sdpa_job *job)
     return BLOCK_LANES * greatest(KEY_BLOCK, greatest(round_up(job->dim, VL), round_up(job->value_dim, VL)));
 }
 INLINE int64_t raw_q_reals(const attn_sdpa_job *job) { return BLOCK_LANES * round_up(job->dim, VL); }
+INLINE int64_t keys_across_reals(const attn_sdpa_job *job) { return FEW_KEYS * (round_up(job->dim, VL) + VL); }
 INLINE int64_t workspace_bytes(const attn_sdpa_job *job)
 {
-    int64_t reals = 2 * tile_reals() + bits_words() + rows_reals(job) + raw_q_reals(job) + KEY_BLOCK * (job->dim + job->value_dim);
+    int64_t reals = 2 * tile_reals() + bits_words() + rows_reals(job) + keys_across_reals(job) + raw_q_reals(job) +
+                    KEY_BLOCK * (job->dim + job->value_dim);
     return round_up(reals * (int64_t)sizeof(real), 64);
 }
 
@@ -150,7 +152,8 @@ INLINE workspace workspace_at(const attn_sdpa_job *job, void *scratch)
     w.bias = w.tile + tile_reals();
     w.bits = (word *)(w.bias + tile_reals());
     w.rows = w.bias + tile_reals() + bits_words();
-    w.raw_q = w.rows + rows_reals(job);
+    w.keys_across = w.rows + rows_reals(job);
+    w.raw_q = w.keys_across + keys_across_reals(job);
     w.k = w.raw_q + raw_q_reals(job);
     w.v = w.k + KEY_BLOCK * job->dim;
     return w;

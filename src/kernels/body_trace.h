@@ -73,10 +73,10 @@ INLINE void trace_keys(const query_block *b, const attn_sdpa_job *job, const wor
     const int64_t cells = n_keys * b->lanes;
     row_layout k = as_reals(&job->k, 1, key, n_keys, job->dim, w->k);
     if (job->scores.data) {
-        score_keys(w->tile, b, w->raw_q, &k, job->dim, n_keys);
+        score(w, b, w->raw_q, &k, job->dim, n_keys);
         store_tile(&job->scores, b, job, w->tile, key, n_keys, 0);
     }
-    score_keys(w->tile, b, b->q, &k, job->dim, n_keys);
+    score(w, b, b->q, &k, job->dim, n_keys);
     store_tile(&job->scaled, b, job, w->tile, key, n_keys, 0);
     if (job->softcap > 0)
         cap_scores(w->tile, (real)job->softcap, cells);

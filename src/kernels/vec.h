@@ -30,6 +30,7 @@
    And the shapes of the register tiles, chosen by the number of registers:
    QUERY_VECS                     vectors in the widest block of queries
    TILE_REGS                      accumulators of one register tile of attention
+   FEW_SCORE_ROWS                 rows of a block up to which scores have keys as lanes, where that was measured to be faster
    GEMM_VECS, GEMM_REGS           the same two of the linear layer; GEMM_VECS * VL is the width of a packed panel */
 #ifndef ATTN_VEC_H
 #define ATTN_VEC_H

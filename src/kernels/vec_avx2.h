@@ -10,6 +10,7 @@
 #define VL 8
 #define QUERY_VECS 3 /* 24 queries */
 #define TILE_REGS 12 /* of 16 registers */
+#define FEW_SCORE_ROWS 3
 #define GEMM_VECS 2
 #define GEMM_REGS 12
 

@@ -13,6 +13,7 @@
 #define VL 2
 #define QUERY_VECS 4 /* 8 queries */
 #define TILE_REGS 16 /* of 32 registers */
+#define FEW_SCORE_ROWS 0
 #define GEMM_VECS 4
 #define GEMM_REGS 24
 

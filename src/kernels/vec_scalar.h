@@ -11,6 +11,7 @@
 #define VL 1
 #define QUERY_VECS 4
 #define TILE_REGS 8
+#define FEW_SCORE_ROWS 0
 #define GEMM_VECS 4
 #define GEMM_REGS 8
 
