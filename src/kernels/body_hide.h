@@ -55,6 +55,9 @@ INLINE void seen_keys(word *bits, int64_t step, const attn_sdpa_job *job, const 
     const key_range allowed = keys_allowed(job, position_of(job->heads, b->first + lane));
     const int64_t from = allowed.from - key, to = least(allowed.to - key, n_keys);
     const int64_t offset = job->keep.data ? row_offset(&job->keep, job->heads, b->first + lane) + key * job->keep.column : 0;
+    if (job->keep.data && job->keep.column == 1 && attn_dtype_is_byte(job->keep.dtype))
+        for (int64_t i = 0; i < KEY_BLOCK; i += LINE_BYTES) /* for the next key block */
+            v_prefetch((const char *)job->keep.data + offset + n_keys + i);
     for (int i = 0; i < n_keys; i += WORD_BITS, bits += step) {
         *bits = first_bits(to - i) & ~first_bits(from - i);
         if (job->keep.data)
