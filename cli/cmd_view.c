@@ -134,13 +134,7 @@ static int write_page(const options *o, explain_lang lang, view *w, const labels
     int status = fill(&p, w, words);
     for (int i = 0; i < p.notes && !status; i++)
         note(opt_given(o, OPT_QUIET), "%s: %s", o->operand[0], p.note[i]);
-    if (!status)
-        status = results_open(&r, false);
-    if (!status)
-        status = results_commit(&r);
-    results_close(&r);
-    page_close(&p);
-    return status;
+    return explain_page_end(&r, &p, status);
 }
 
 /* Options that only a model has a use for. */

@@ -100,6 +100,8 @@ int explain_print_json(const explanation *e, const results *r);
 void explain_page(const options *o, const char *kind, explain_lang lang, int round, results *r, page *p);
 /* The names of rows and keys, and the attention of e. 0, or an exit code after a message. */
 int explain_page_attention(const explanation *e, page *p);
+/* Writes the page unless status says that something went wrong, and closes both. The exit code. */
+int explain_page_end(results *r, page *p, int status);
 /* 0, or an exit code after the sentence of the page. */
 int explain_page_status(const page *p, attn_status status);
 

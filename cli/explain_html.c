@@ -112,3 +112,14 @@ int explain_page_attention(const explanation *e, page *p)
     session_progress(e->s, 1);
     return explain_page_status(p, status);
 }
+
+int explain_page_end(results *r, page *p, int status)
+{
+    if (!status)
+        status = results_open(r, false);
+    if (!status)
+        status = results_commit(r);
+    results_close(r);
+    page_close(p);
+    return status;
+}

@@ -121,13 +121,7 @@ static int write_page(const explanation *e, const options *o, int64_t H, const a
     p.query_names = e->row_names;
     p.shape = (page_shape){.B = B, .H = H, .Hkv = H, .Lq = L, .d_k = width / H, .width = width, .layers = 1};
     int status = explain_page_status(&p, page_add(&p, "x", x, 3, (const int64_t[]){B, L, width}));
-    if (!status)
-        status = results_open(&r, false);
-    if (!status)
-        status = results_commit(&r);
-    results_close(&r);
-    page_close(&p);
-    return status;
+    return explain_page_end(&r, &p, status);
 }
 
 static int show(const explanation *e, const options *o, int64_t H, const attn_tensor *x)

@@ -44,7 +44,8 @@ void inputs_list(const attn_file *f, char *out, size_t size)
     out[0] = 0;
     for (size_t i = 0; i < attn_file_count(f) && at + 1 < size; i++) {
         const attn_array_info info = attn_file_info(f, i);
-        at += (size_t)snprintf(out + at, size - at, "%s%s %s", i ? ", " : "", info.name, shape_text(shape, info.ndim, info.shape));
+        at += (size_t)snprintf(out + at, size - at, "%s%s %s", i ? ", " : "", *info.name ? info.name : "an array without a name",
+                               shape_text(shape, info.ndim, info.shape));
     }
     if (at >= size)
         strcpy(out + size - 4, "...");

@@ -191,8 +191,10 @@ int opt_whole(const options *o, opt_id id, uint64_t least, uint64_t most, uint64
     errno = 0;
     const unsigned long long value = strtoull(text, &end, 10); /* takes a sign, which a count has not */
     if (*text < '0' || *text > '9' || *end || errno || value < least || value > most)
-        return trouble("--%s is %s, and must be a whole number from %llu to %llu", opt_table[id].name, text, (unsigned long long)least,
-                       (unsigned long long)most);
+        return most == INT64_MAX ? trouble("--%s is %s, and must be a whole number of %llu or more", opt_table[id].name, text,
+                                           (unsigned long long)least)
+                                 : trouble("--%s is %s, and must be a whole number from %llu to %llu", opt_table[id].name, text,
+                                           (unsigned long long)least, (unsigned long long)most);
     *out = value;
     return EXIT_DONE;
 }

@@ -167,10 +167,12 @@ static void join_heads(evaluator *e, int64_t b, int64_t i)
 {
     const problem *p = e->p;
     const int64_t H = p->H, L = p->Lq, size = p->d_v;
+    e->coarse = false;
     for (int64_t t = 0; t < H; t++) {
         const int64_t place = i * H + t; /* of piece t of row i in the flat memory of (L,H,d_v) */
         const int64_t head = e->v.concat == CONCAT_RESHAPE ? place / L : e->v.concat == CONCAT_REVERSED ? H - 1 - t : t;
         deliver_row(e, b, head, e->v.concat == CONCAT_RESHAPE ? place % L : i);
+        e->coarse = e->coarse || e->row.coarse;
         for (int64_t c = 0; c < size; c++) {
             const int64_t to = e->v.concat == CONCAT_INTERLEAVED ? c * H + t : t * size + c;
             e->joined[to] = e->row.output[c];
@@ -202,7 +204,7 @@ void evaluator_deliver(evaluator *e, int64_t at)
     else
         deliver_attention(e, at);
     for (int64_t c = 0; c < e->p->width; c++)
-        e->out_limit[c] *= sharpness(e);
+        e->out_limit[c] *= e->coarse ? 1 : sharpness(e);
     for (int64_t c = 0; c < e->p->width && (e->v.stored == STORED_F32 || e->v.stored == STORED_DECIMALS); c++)
         e->out_limit[c] += e->v.stored == STORED_F32 ? roundoff_of(ATTN_F32) * fabs(e->out[c]) : 0.51 * pow(10, -e->p->decimals);
 }

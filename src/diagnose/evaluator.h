@@ -46,6 +46,7 @@ typedef struct row_values {
     double row_max, lse;
     double entropy; /* before dropout */
     bool risky;     /* its arithmetic may overflow: nothing is promised */
+    bool coarse;    /* its logits are so large that rounding moves them by much: what is usual says little */
 } row_values;
 
 /* Rows that share a softmax: those of a head (columns, all cells) or those of the heads (one position). */
@@ -85,6 +86,7 @@ typedef struct evaluator {
     double work;                        /* multiply-adds done so far, about */
     bool all_scores;                    /* scores of keys that are left out are wanted too */
     double greatest;                    /* finite magnitude in q, k and v */
+    bool coarse;                        /* one of the rows that were joined last was */
     double sharp;                       /* the part of its bounds that the right answer is allowed (usual.h) */
     row_values row;
     softmax_group group;

@@ -122,6 +122,7 @@ static vector key_of(const evaluator *e, const row_place *w, int64_t j)
 /* A dot product, and what its error bound is made of. */
 typedef struct product {
     double sum, size, moved;
+    double own; /* size without what the vectors are off by */
 } product;
 
 static product dot(const evaluator *e, vector q, vector k)
@@ -132,6 +133,7 @@ static product dot(const evaluator *e, vector q, vector k)
         s.sum += a * b;
         s.size += fabs(a * b);
     }
+    s.own = s.size;
     for (int64_t c = 0; (q.error || k.error) && c < e->d; c++) {
         const double a = fabs(q.at[c * q.step]), b = fabs(k.at[c * k.step]);
         const double most = (a + (q.error ? q.error[c * q.step] : 0)) * (b + (k.error ? k.error[c * k.step] : 0));
@@ -204,6 +206,7 @@ static void stage_scaled(evaluator *e, const row_place *w)
         r->scores[j] = e->v.in.precision && e->v.in.steps & STEPS_SCORES ? keep(e, s.sum) : s.sum;
         r->scaled[j] = keep(e, in_qk ? s.sum * rest : r->scores[j] * scale);
         r->error[j] = fabs(scale) * ((d + 4) * a->u * s.size + s.moved) + d * (e->greatest + 1) * a->tiny;
+        r->coarse = r->coarse || fabs(scale) * (d + 4) * a->u * s.own > 1e-3;
         r->overflows[j] = !(2 * s.size * fmax(1, fabs(scale)) < a->most);
     }
 }
@@ -443,7 +446,7 @@ static void stage_masked(evaluator *e, const row_place *w)
 
 void row_logits(evaluator *e, const row_place *w)
 {
-    e->row.risky = false;
+    e->row.risky = e->row.coarse = false;
     for (int64_t j = 0; j < e->Lk; j++)
         e->row.hidden[j] = hidden_bits(e, w, j);
     e->work += (double)(e->Lk * e->d);

@@ -338,7 +338,8 @@ static void compare_weights(evaluator *e, const row_place *w)
     const double *given = e->p->got_weights + ((w->b * e->H + w->h) * e->Lq + w->i) * e->Lk;
     const row_values *r = &e->row;
     for (int64_t j = 0; j < e->Lk; j++) {
-        const double off = fabs(given[j] - r->weights[j]), limit = limit_of(e->p, r->weights[j], sharpness(e) * r->drift[j]);
+        const double drift = r->coarse ? r->drift[j] : sharpness(e) * r->drift[j];
+        const double off = fabs(given[j] - r->weights[j]), limit = limit_of(e->p, r->weights[j], drift);
         const bool same = given[j] == r->weights[j] || (isnan(given[j]) && isnan(r->weights[j])) || r->risky;
         const double abs = same ? 0 : isnan(off) ? (double)INFINITY : off;
         e->weights_abs = fmax(e->weights_abs, abs);

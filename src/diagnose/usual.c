@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A bound holds for the worst case of every rounding at once. The same computation once more, each number and each step of each sum
-   rounded to f32, tells what happens. */
+/* A bound holds for the worst case of every rounding at once; that of mha, a chain of stages, is far from what happens. The same
+   computation once more, each number and each step of each sum rounded to f32, tells that. */
 #include "usual.h"
 #include "problem.h"
 
@@ -42,9 +42,9 @@ usual_error usual_error_of(evaluator *e, const variation *v, const int64_t *rows
     const problem *p = e->p;
     const int64_t cells = count * p->width;
     const variation exact = in_f32_bounds(p, *v), rounded = in_f32(exact);
-    const double u = roundoff_of(ATTN_F32), sharp = e->sharp;
+    const double u = roundoff_of(ATTN_F32), sharp = e->sharp, weights_abs = e->weights_abs, weights_bounds = e->weights_bounds;
     usual_error usual = {0, 0};
-    if (p->given || v->in.precision || v->narrow || v->stored || evaluator_setup_cost(p, v) > most_work)
+    if (!p->mha || p->given || v->in.precision || v->narrow || v->stored || evaluator_setup_cost(p, v) > most_work)
         return usual_unknown;
     double *want = arena_zeroed(e->m, cells, sizeof *want), *limit = arena_zeroed(e->m, cells, sizeof *limit),
            *out = arena_zeroed(e->m, cells, sizeof *out);
@@ -54,6 +54,8 @@ usual_error usual_error_of(evaluator *e, const variation *v, const int64_t *rows
     deliver_rows(e, &exact, rows, count, want, limit);
     deliver_rows(e, &rounded, rows, count, out, NULL);
     e->sharp = sharp;
+    e->weights_abs = weights_abs;
+    e->weights_bounds = weights_bounds;
     for (int64_t n = 0; n < cells; n++) {
         const double most = limit_of(p, want[n], limit[n]), off = fabs(round_to(p->dtype, out[n]) - want[n]) + u * fabs(want[n]);
         if (!isfinite(want[n]) || !isfinite(most))

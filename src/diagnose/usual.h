@@ -14,6 +14,7 @@ static const usual_error usual_unknown = {0, 1};
 /* Others sum in another order, or take a less exact power: no rounding is so many times off. */
 static const double times_usual_allowed = 64;
 
-/* Of this variation on these rows; unknown where a bound has to be wide, nothing is promised, or the computation would take too long. */
+/* Of this variation of mha on these rows; unknown of attention alone, where a bound has to be wide, nothing is promised, or the
+   computation would take too long. */
 usual_error usual_error_of(evaluator *e, const variation *v, const int64_t *rows, int64_t count);
 #endif

@@ -121,9 +121,9 @@ static attn_status take_row(struct table *t, const char *at, const char *end)
     }
     if (column != t->columns)
         return attn_io_fail(t->report, ATTN_E_FORMAT,
-                            "line %" PRId64 " has %" PRId64 " cells, line %" PRId64 " has %" PRId64
+                            "line %" PRId64 " has %" PRId64 " cell%s, line %" PRId64 " has %" PRId64
                             "; the rows of a table are equally long",
-                            t->line, column, t->first_line, t->columns);
+                            t->line, column, column == 1 ? "" : "s", t->first_line, t->columns);
     return ATTN_OK;
 }
 

@@ -40,7 +40,7 @@ two() { attn sdpa q.csv k.csv v.csv "$@"; }
     fails_with "$most" attn explain split arange_4x8.npy --heads 2 --round 40
     fails_with "--threads is 0, and must be a whole number from 1 to 4096" two --threads 0
     fails_with "--threads is 5000, and must be a whole number from 1 to 4096" two --threads 5000
-    fails_with "--heads is -1, and must be a whole number from 1 to 9223372036854775807" attn explain split arange_4x8.npy --heads -1
+    fails_with "--heads is -1, and must be a whole number of 1 or more" attn explain split arange_4x8.npy --heads -1
     for seed in x -1 1.5 18446744073709551616; do
         fails_with "--seed is $seed, and must be a whole number from 0 to 18446744073709551615" two --seed $seed
     done

@@ -40,7 +40,7 @@ class Tables(FileTest):
 
     def test_refused(self):
         for text, says in (("", "the file is empty"), ("\n\n# only a comment\n", "holds no number"),
-                           ("1,2\n3\n", "line 2 has 1 cells, line 1 has 2"),
+                           ("1,2\n3\n", "line 2 has 1 cell, line 1 has 2"),
                            ("1,2\n\n# x\n3,4,5\n", "line 4 has 3 cells"), ("1,,2\n", "line 1, column 2: an empty cell"),
                            ("1,2,\n", "line 1, column 3: an empty cell"), (",1\n", "line 1, column 1: an empty cell"),
                            ("1\t\t2\n", "column 2: an empty cell"), ("a,b\n1,2\n", "line 1, column 1: 'a' is no number"),

@@ -38,7 +38,7 @@ def softmax(x):
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
-class PageTest(browser.QuietTest):
+class LargePage(browser.QuietTest):
     def attention(self, heads, tokens, d, *options):
         """The page of random q, k, v by the command; returns these in double."""
         arrays = [pages.draw(n, 1, heads, tokens, d) for n in (1, 2, 3)]
@@ -58,7 +58,7 @@ class PageTest(browser.QuietTest):
         return int(row), int(column), float(value), time
 
 
-class Tokens512Heads12(PageTest):
+class Tokens512Heads12(LargePage):
     def test_opens_and_answers(self):
         q, k, v = self.attention(12, 512, 64)
         self.assertLess(self.open("stage=weights&head=7"), 10)
@@ -100,7 +100,7 @@ class Tokens512Heads12(PageTest):
         self.assertIn("zoomed out", page.text("#block-note"))
 
 
-class Tokens4096(PageTest):
+class Tokens4096(LargePage):
     def test_opens_draws_and_answers(self):
         q, k, _ = self.attention(1, 4096, 64, "--causal")
         self.assertLess(self.open("stage=weights"), 30)
@@ -116,7 +116,7 @@ class Tokens4096(PageTest):
         self.assertLess(time, 1000)
 
 
-class LongNames(PageTest):
+class LongNames(LargePage):
     def test_words_of_many_letters_do_not_hold_the_page_up(self):
         pathlib.Path(folder.name, "words.json").write_text(json.dumps(["A" * 20000, "나" * 20000, "c"]), encoding="utf-8")
         self.attention(1, 3, 4, "--tokens", "words.json")
@@ -125,7 +125,7 @@ class LongNames(PageTest):
         self.assertEqual((row, column), (1, 0))
 
 
-class Summary(PageTest):
+class Summary(LargePage):
     def test_more_cells_than_a_page_holds(self):
         q, k, _ = self.attention(1, 4100, 8, "--causal")
         self.open("stage=weights")
