@@ -108,7 +108,7 @@ def encoder_decoder(folder):
               "eos_token_id": 0, "decoder_start_token_id": pad, "forced_eos_token_id": 0, "activation_function": "swish"}
     for part in ("encoder", "decoder"):
         config |= {part + "_layers": LAYERS, part + "_attention_heads": HEADS, part + "_ffn_dim": HIDDEN}
-    write(folder, {"model_type": "marian", **config}, shapes, 6)
+    write(folder, {"model_type": "marian", **config}, shapes, 99)
     (folder / "generation_config.json").write_text(json.dumps({
         "bad_words_ids": [[pad]], "max_length": 20, "num_beams": 3, "eos_token_id": 0, "pad_token_id": pad, "decoder_start_token_id": pad,
         "forced_eos_token_id": 0}))

@@ -203,7 +203,8 @@ class Encoder(unittest.TestCase):
         words = [f"--text={text}" for text in texts]
         for options, more in (({}, []), ({"pooling": "max", "normalize": True}, ["--pool=max", "--normalize"]),
                               ({"prompt_name": "query"}, ["--prompt=query"])):
-            done = subprocess.run([command(), "embed", self.place.name, *words, *more, "--quiet", "-o", "-"], capture_output=True, check=True)
+            done = subprocess.run([command(), "embed", self.place.name, *words, *more, "--quiet", "-o", "-"], capture_output=True,
+                                  check=True)
             np.testing.assert_array_equal(np.load(io.BytesIO(done.stdout)), self.model.encode(texts, **options))
 
     def test_many_texts_are_each_alone(self):
