@@ -114,6 +114,16 @@ def check_rope(case):
     assert close(np.load("out.npy"), case.array("faulty"), bound), (case.name, "interleaved")
 
 
+def check_left_pad(case):
+    """A token decoded behind a prompt that is padded on the left: positions count its tokens alone, pads are never seen."""
+    files({name: case.array(name) for name in "qkv"} | {"mask": np.array([case["attention_mask"]], bool)})
+    line = ["sdpa", "q.npy", "k.npy", "v.npy", "-o", "out.npy", "--causal=bottom-right", "--mask", "mask.npy", "--rope", str(case["theta"])]
+    done = attn(*line, "--positions", ",".join(map(str, case["position_ids"])))
+    assert done.returncode == 0 and close(np.load("out.npy"), case.array("expected"), case.tolerance("f32")), (case.name, done.stderr)
+    done = attn(*line, "--positions", ",".join(str(2 * p) for p in case["position_ids"]))
+    assert done.returncode == 0 and not close(np.load("out.npy"), case.array("expected"), case.tolerance("f32")), case.name
+
+
 def check_reject(case):
     options = arguments({"mask": case.array("mask")})
     files({name: case.array(name) for name in "qkv"})
@@ -131,7 +141,7 @@ def main():
             for dtype in [*case["dtypes_exact"], "f64"]:
                 check_sdpa(case, dtype)
                 count += 1
-        for check, kind in ((check_mha, "mha"), (check_rope, "rope_attention"), (check_reject, "reject")):
+        for check, kind in ((check_mha, "mha"), (check_rope, "rope_attention"), (check_left_pad, "rope_decode"), (check_reject, "reject")):
             for case in caselib.load(kind):
                 check(case)
                 count += 1

@@ -159,14 +159,31 @@ static void metered_free(void *user, void *p) {
     free(p);
 }
 
+static void norms_of_heads(void **state) {
+    (void)state;
+    attn_ctx *ctx = new_ctx(NULL, 1);
+    const attn_tensor table = floats(2, 2, SHAPE(4, 4)), two = floats(3, 1, SHAPE(2)), four = floats(4, 1, SHAPE(4));
+    const attn_mha_desc mha = {.heads = 2, .w_q = &table, .w_k = &table, .w_v = &table, .w_o = &table};
+    const attn_norm_opts right = {.weight = &two}, wide = {.weight = &four};
+    attn_layer *layer = NULL;
+    REFUSES(attn_layer_prepare(ctx, &layer, &(attn_layer_desc){.self = &mha, .q_norm = &right}), ATTN_E_ARG,
+            "q_norm is given without k_norm", "");
+    REFUSES(attn_layer_prepare(ctx, &layer, &(attn_layer_desc){.self = &mha, .q_norm = &right, .k_norm = &wide}), ATTN_E_SHAPE,
+            "k_norm: weight has shape [4]", "2");
+    assert_null(layer);
+    attn_ctx_destroy(ctx);
+}
+
 /* A layer with all its parts. */
 static attn_status do_layer(attn_ctx *ctx) {
     attn_tensor x = floats(0, 2, SHAPE(2, 4)), out = floats(1, 2, SHAPE(2, 4));
     const attn_tensor table = floats(2, 2, SHAPE(4, 4)), b = floats(3, 1, SHAPE(4));
     const attn_mha_desc mha = {.heads = 2, .w_q = &table, .w_k = &table, .w_v = &table, .w_o = &table, .b_o = &b};
     const attn_mlp_desc mlp = {.w_up = &table, .b_up = &b, .w_gate = &table, .w_down = &table};
-    const attn_norm_opts norm = {.weight = &b, .bias = &b};
-    const attn_layer_desc d = {.self = &mha, .self_norm = &norm, .cross = &mha, .cross_norm = &norm, .mlp = &mlp, .mlp_norm = &norm};
+    const attn_tensor two = floats(4, 1, SHAPE(2));
+    const attn_norm_opts norm = {.weight = &b, .bias = &b}, head = {.weight = &two, .bias = &two};
+    const attn_layer_desc d = {.self = &mha, .self_norm = &norm, .cross = &mha, .cross_norm = &norm, .mlp = &mlp, .mlp_norm = &norm,
+                               .q_norm = &head, .k_norm = &head};
     const attn_kv_desc room = {.kv_heads = 2, .capacity = 4, .head_dim = 2};
     attn_layer *layer = NULL;
     attn_kv *kv = NULL, *memory_kv = NULL;
@@ -253,7 +270,8 @@ static void second_calls_allocate_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(norms), cmocka_unit_test(activations_and_linear), cmocka_unit_test(ropes),
-                                       cmocka_unit_test(embeddings), cmocka_unit_test(out_of_memory),
+                                       cmocka_unit_test(embeddings), cmocka_unit_test(norms_of_heads),
+                                       cmocka_unit_test(out_of_memory),
                                        cmocka_unit_test(second_calls_allocate_nothing)};
     return cmocka_run_group_tests_name("model_refusals", tests, NULL, NULL);
 }
