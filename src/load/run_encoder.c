@@ -75,7 +75,7 @@ static attn_status reserve(struct encode *e)
 {
     const size_t places = (size_t)(e->s.items * e->s.tokens), rows = (size_t)e->total + 1;
     e->ids = malloc((3 * rows + (size_t)e->s.items + 1 + places) * sizeof *e->ids);
-    e->memory = calloc(2 * rows, e->row_size);
+    e->memory = malloc(2 * rows * e->row_size);
     const int sees = e->watch.seen != NULL;
     if (sees)
         e->shown = malloc(places * e->row_size + 1);
@@ -85,6 +85,8 @@ static attn_status reserve(struct encode *e)
         return attn_fail(e->ctx, ATTN_E_NOMEM, "out of memory for %lld tokens", (long long)e->total);
     e->hidden = e->memory;
     e->other = e->memory + rows * e->row_size;
+    memset(e->hidden + (rows - 1) * e->row_size, 0, e->row_size);
+    memset(e->other + (rows - 1) * e->row_size, 0, e->row_size);
     e->positions = e->ids + rows;
     e->types = e->positions + rows;
     e->starts = e->types + rows;

@@ -26,12 +26,22 @@ static void activate_f64(const void *how, const double *const vector[2], const d
     attn_activation_kernel(((const activation *)how)->isa->f64, ((const activation *)how)->f)(row, other, n);
 }
 
-static void activate_f32(const void *how, const float *other, float *row, int64_t n)
+static void activate_f32(const void *how, const double *const vector[2], const float *other, float *row, int64_t n)
 {
+    (void)vector;
     attn_activation_kernel(((const activation *)how)->isa->f32, ((const activation *)how)->f)(row, other, n);
 }
 
 static void add_row(const void *how, const double *const vector[2], const double *other, double *row, int64_t n)
+{
+    (void)how;
+    (void)vector;
+    for (int64_t i = 0; i < n; i++)
+        row[i] += other[i];
+}
+
+/* The same bits: a sum of two numbers of 24 bits that is rounded to 53 bits and then to 24 is the sum rounded once. */
+static void add_row_f32(const void *how, const double *const vector[2], const float *other, float *row, int64_t n)
 {
     (void)how;
     (void)vector;
@@ -84,7 +94,10 @@ attn_status attn_copy_run(attn_ctx *ctx, const attn_tensor *to, const attn_tenso
 
 attn_status attn_add_run(attn_ctx *ctx, const attn_tensor *out, const attn_tensor *a, const attn_tensor *b)
 {
-    return attn_run_rows(ctx, &(attn_row_work){.out = out, .x = a, .other = b, .compute = add_row});
+    attn_row_work w = {.out = out, .x = a, .other = b, .compute = add_row};
+    if (out->dtype == ATTN_F32 && a->dtype != ATTN_F64 && b->dtype != ATTN_F64)
+        w.compute_f32 = add_row_f32;
+    return attn_run_rows(ctx, &w);
 }
 
 /* Shapes, dtypes and memory; up may be NULL where it is not an argument. */

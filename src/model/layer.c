@@ -228,6 +228,15 @@ static attn_status run_norm(attn_layer_call *c, int part, const attn_tensor *to,
     return status ? status : keep(c, stage, to);
 }
 
+/* to = norm(h + given), in one pass over the rows */
+static attn_status add_and_norm(attn_layer_call *c, int part, const attn_tensor *h, const attn_tensor *to, const attn_tensor *stage)
+{
+    step(c);
+    attn_status status = attn_add_norm_run(c->ctx, to, h, &c->given, &c->layer->norm[part].opts);
+    step(c);
+    return status ? status : keep(c, stage, to);
+}
+
 /* One part: h -> to, both [B,L,n]; they may be one. */
 static attn_status add_part(attn_layer_call *c, int part, const attn_tensor *h, const attn_tensor *to)
 {
@@ -243,6 +252,8 @@ static attn_status add_part(attn_layer_call *c, int part, const attn_tensor *h, 
     }
     status = status ? status : run_part(c, part, given_to);
     status = status ? status : keep(c, outs[part], &c->given);
+    if (status == ATTN_OK && is_post && !sums[part] && to->dtype == c->given.dtype)
+        return add_and_norm(c, part, h, to, norms[part]);
     step(c);
     status = status ? status : attn_add_run(c->ctx, sum, h, &c->given);
     status = status ? status : keep(c, sums[part], sum);

@@ -136,7 +136,7 @@ static void run_row_f32(const row_run *r, int64_t i, float *row)
     load_floats(row, w->x, attn_row_at(w->x, i), r->n);
     if (other)
         load_floats(other, w->other, attn_row_at(w->other, i), r->n);
-    w->compute_f32(w->how, other, row, r->n);
+    w->compute_f32(w->how, r->vector, other, row, r->n);
     store_floats(w->out, attn_row_at(w->out, i), r->n, row);
 }
 

@@ -27,8 +27,8 @@ typedef struct attn_row_work {
     const attn_tensor *vector[2];       /* each NULL or [n] */
     /* NULL: a copy. row: x on entry, out on return. vector and other: in f64, NULL where the tensor is. */
     void (*compute)(const void *how, const double *const vector[2], const double *other, double *row, int64_t n);
-    /* NULL, or instead of compute, in f32; there are no vectors then */
-    void (*compute_f32)(const void *how, const float *other, float *row, int64_t n);
+    /* NULL, or instead of compute, on rows of f32 */
+    void (*compute_f32)(const void *how, const double *const vector[2], const float *other, float *row, int64_t n);
     const void *how;
 } attn_row_work;
 
