@@ -158,12 +158,18 @@ void labels_free(labels *l)
     tokens_free(&l->key);
 }
 
+/* "1 word", "2 words" */
+static const char *ending(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 int labels_fit(const labels *l, int64_t Lq, int64_t Lk, bool apart, const char *const **rows, const char *const **keys)
 {
     *rows = *keys = NULL;
     if (l->key.word && l->key.count != Lk)
-        return trouble("--key-tokens has %lld words, and there are %lld keys; give one word for each", (long long)l->key.count,
-                       (long long)Lk);
+        return trouble("--key-tokens has %lld word%s, and there are %lld key%s; give one word for each", (long long)l->key.count,
+                       ending(l->key.count), (long long)Lk, ending(Lk));
     *keys = l->key.word;
     if (!l->row.word)
         return EXIT_DONE;
@@ -174,7 +180,8 @@ int labels_fit(const labels *l, int64_t Lq, int64_t Lk, bool apart, const char *
     if (*rows || (*keys && !l->key.word))
         return EXIT_DONE;
     if (l->key.word)
-        return trouble("--tokens has %lld words, and there are %lld rows; give one word for each", (long long)l->row.count, (long long)Lq);
-    return trouble("--tokens has %lld words, and there are %lld rows and %lld keys; give one word for each", (long long)l->row.count,
-                   (long long)Lq, (long long)Lk);
+        return trouble("--tokens has %lld word%s, and there are %lld row%s; give one word for each", (long long)l->row.count,
+                       ending(l->row.count), (long long)Lq, ending(Lq));
+    return trouble("--tokens has %lld word%s, and there are %lld row%s and %lld key%s; give one word for each", (long long)l->row.count,
+                   ending(l->row.count), (long long)Lq, ending(Lq), (long long)Lk, ending(Lk));
 }

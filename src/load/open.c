@@ -35,9 +35,8 @@ static attn_status open_gguf(attn_ctx *ctx, struct attn_pretrained *m, struct co
     return status ? status : choose_family(m, config);
 }
 
-static attn_status open_folder(attn_ctx *ctx, struct attn_pretrained *m, struct config *config, const struct load_report *r)
+static attn_status open_folder(struct attn_pretrained *m, struct config *config, const struct load_report *r)
 {
-    (void)ctx;
     attn_status status = attn_config_open(config, m->path, "config.json", r);
     status = status ? status : choose_family(m, config);
     return status ? status : attn_weights_open(&m->weights, m->path, NULL, r);
@@ -47,7 +46,7 @@ static attn_status open_model(attn_ctx *ctx, struct attn_pretrained *m, uint32_t
 {
     struct config config;
     const int is_gguf = attn_format_of(m->path) == ATTN_FORMAT_GGUF;
-    attn_status status = is_gguf ? open_gguf(ctx, m, &config, r) : open_folder(ctx, m, &config, r);
+    attn_status status = is_gguf ? open_gguf(ctx, m, &config, r) : open_folder(m, &config, r);
     if (status == ATTN_OK) {
         struct builder b = {.ctx = ctx, .model = m, .config = &config, .weights = &m->weights, .report = *r,
                             .is_f64 = (flags & ATTN_PRETRAINED_F64) != 0};

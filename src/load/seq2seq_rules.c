@@ -10,6 +10,10 @@ static void read_banned(struct config *c, struct seq2seq *s)
     if (!attn_config_has(c, "bad_words_ids"))
         return;
     const json_t *list = json_object_get(c->root, "bad_words_ids");
+    if (!json_is_array(list)) {
+        c->status = attn_load_fail(&c->report, ATTN_E_FORMAT, "bad_words_ids is no list of lists of ids");
+        return;
+    }
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *word = json_array_get(list, i), *id = json_array_get(word, 0);
         if (json_array_size(word) != 1 || !json_is_integer(id) || s->banned_count == SEQ2SEQ_BANNED) {

@@ -176,6 +176,7 @@ np.save('boolmask.npy', np.zeros((2, 5, 4), bool))"
     fails_with "--cell is 0,0,2, and there are 2 rows, counted from 0: (B,H,Lq,Lk) is (1,1,2,2)" $explain --cell 0,0,2
     fails_with "--cell is 1,0,0, and there are 1 batch items, counted from 0: (B,H,Lq,Lk) is (1,1,2,2)" $explain --cell 1,0,0
     fails_with "--tokens has 3 words, and there are 2 rows and 2 keys; give one word for each" $explain --tokens "I am a"
+    fails_with "--tokens has 1 word, and there are 2 rows and 2 keys; give one word for each" $explain --tokens "I"
     fails_with "--tokens has 2 words, and X has 4 rows; give one word for each" attn explain split arange_4x8.npy --heads 2 --tokens "I am"
     fails_with "--cell shows one row, and --npz writes all of them; give one of the two" $explain --cell 0,0,0 --npz all.npz
     fails_with "--tokens holds no word; give words separated by blanks, such as \"I am a student\"" $explain --tokens " "

@@ -14,6 +14,7 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 import attnlib  # noqa: E402
 import decodelib  # noqa: E402
+import marianmake  # noqa: E402
 from ggufmake import blocks, gguf  # noqa: E402
 from test_models import LLAMA, llama_tensors, write_folder  # noqa: E402
 
@@ -85,6 +86,13 @@ class Hostile(unittest.TestCase):
         model = decodelib.Model(self.ctx, self.folder)
         self.assertEqual(model.stops(), [1])
         model.close()
+
+    def test_words_never_said(self):
+        for value, words in (("x", "no list"), (3, "no list"), ([3], "one token"), ([[2, 3]], "one token"), ([["x"]], "one token")):
+            with self.subTest(value):
+                write_folder(self.folder, marianmake.CONFIG | {"bad_words_ids": value}, marianmake.tensors())
+                self.refused("bad_words_ids")
+                self.refused(words)
 
     def test_other_files(self):
         for name in ("config.json", "model.safetensors"):
