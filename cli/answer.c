@@ -126,13 +126,15 @@ static void print_note(const answer *a)
              m.type, kinds[m.kind], (double)m.parameters / 1e6, (long long)(m.layers + m.decoder_layers), (long long)m.heads,
              (long long)m.kv_heads, (long long)m.head_dim, a->open_seconds);
         note(0, "ran in %s on %s, %u thread%s; the answer was ended by: %s", attn_dtype_name(m.compute), ran.isa, ran.threads,
-             ran.threads == 1 ? "" : "s", a->end);
+             plural_ending(ran.threads), a->end);
     }
+    const char *sources = plural_ending((int64_t)a->source->count), *answers = plural_ending((int64_t)a->count);
     if (m.kind == ATTN_MODEL_ENCODER_DECODER)
-        note(opt_given(o, OPT_QUIET), "source %zu tokens, target %zu tokens, %.3g s", a->source->count, a->count, a->seconds);
+        note(opt_given(o, OPT_QUIET), "source %zu token%s, target %zu token%s, %.3g s", a->source->count, sources, a->count, answers,
+             a->seconds);
     else
-        note(opt_given(o, OPT_QUIET), "prompt %zu tokens, %.1f tokens/s; answer %zu tokens, %.1f tokens/s", a->source->count,
-             rate(a->source->count, a->prompt_seconds), a->count, a->count > 1 ? rate(a->count - 1, a->seconds) : 0.0);
+        note(opt_given(o, OPT_QUIET), "prompt %zu token%s, %.1f tokens/s; answer %zu token%s, %.1f tokens/s", a->source->count, sources,
+             rate(a->source->count, a->prompt_seconds), a->count, answers, a->count > 1 ? rate(a->count - 1, a->seconds) : 0.0);
 }
 
 static void jw_ids(json_writer *j, const int32_t *ids, size_t count)

@@ -52,3 +52,8 @@ void *need_memory(size_t size)
     }
     return p;
 }
+
+const char *plural_ending(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}

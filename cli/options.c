@@ -144,7 +144,7 @@ static int check_operands(const options *o)
     for (int id = 0; id < OPT_COUNT; id++) /* "--causal top-left" leaves a file called top-left */
         if (o->operands > o->verb->max_operands && o->value[id] && !*o->value[id] && opt_table[id].arg)
             hint = "; what --causal and --alibi take comes after =";
-    return trouble("attn %s was given %d file%s, and takes: attn %.*s%s", o->verb->name, o->operands, o->operands == 1 ? "" : "s",
+    return trouble("attn %s was given %d file%s, and takes: attn %.*s%s", o->verb->name, o->operands, plural_ending(o->operands),
                    (int)strcspn(o->verb->synopsis, "\n"), o->verb->synopsis, hint);
 }
 

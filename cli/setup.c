@@ -260,7 +260,7 @@ int session_end(session *s, attn_status status)
         return library_trouble(attn_ctx_error(s->ctx));
     if (opt_given(s->o, OPT_VERBOSE)) {
         const attn_info info = session_info(s);
-        note(0, "ran %s on %s, %u thread%s, %.3g s", info.path, info.isa, info.threads, info.threads == 1 ? "" : "s", s->seconds);
+        note(0, "ran %s on %s, %u thread%s, %.3g s", info.path, info.isa, info.threads, plural_ending(info.threads), s->seconds);
     }
     return EXIT_DONE;
 }

@@ -158,18 +158,12 @@ void labels_free(labels *l)
     tokens_free(&l->key);
 }
 
-/* "1 word", "2 words" */
-static const char *ending(int64_t count)
-{
-    return count == 1 ? "" : "s";
-}
-
 int labels_fit(const labels *l, int64_t Lq, int64_t Lk, bool apart, const char *const **rows, const char *const **keys)
 {
     *rows = *keys = NULL;
     if (l->key.word && l->key.count != Lk)
         return trouble("--key-tokens has %lld word%s, and there are %lld key%s; give one word for each", (long long)l->key.count,
-                       ending(l->key.count), (long long)Lk, ending(Lk));
+                       plural_ending(l->key.count), (long long)Lk, plural_ending(Lk));
     *keys = l->key.word;
     if (!l->row.word)
         return EXIT_DONE;
@@ -181,7 +175,7 @@ int labels_fit(const labels *l, int64_t Lq, int64_t Lk, bool apart, const char *
         return EXIT_DONE;
     if (l->key.word)
         return trouble("--tokens has %lld word%s, and there are %lld row%s; give one word for each", (long long)l->row.count,
-                       ending(l->row.count), (long long)Lq, ending(Lq));
+                       plural_ending(l->row.count), (long long)Lq, plural_ending(Lq));
     return trouble("--tokens has %lld word%s, and there are %lld row%s and %lld key%s; give one word for each", (long long)l->row.count,
-                   ending(l->row.count), (long long)Lq, ending(Lq), (long long)Lk, ending(Lk));
+                   plural_ending(l->row.count), (long long)Lq, plural_ending(Lq), (long long)Lk, plural_ending(Lk));
 }

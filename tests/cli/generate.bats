@@ -37,7 +37,7 @@ PY
     [ "$(attn generate tiny.gguf --prompt b --quiet)" = cdefg ]
     [ "$(attn generate tiny.gguf --prompt b -n 2 --quiet)" = cd ]
     [ "$(echo -n ab | attn generate tiny.gguf --prompt - -n 3 --quiet)" = cde ]
-    attn generate tiny.gguf --prompt b 2>&1 >/dev/null | grep -qE "prompt 1 tokens, .*; answer 6 tokens, "
+    attn generate tiny.gguf --prompt b 2>&1 >/dev/null | grep -qE "prompt 1 token, .*; answer 6 tokens, "
 }
 
 @test "drawn tokens are the seed's, for any number of threads" {
@@ -132,7 +132,7 @@ rest, notes = run.communicate(timeout=60)
 said += rest
 assert run.returncode == 130, run.returncode
 assert said.endswith(b"\n") and said.startswith(b"cdefgabcdefg"), said[:40]
-assert b"attn: prompt 1 tokens, " in notes and notes.count(b"\n") == 1, notes
+assert b"attn: prompt 1 token, " in notes and notes.count(b"\n") == 1, notes
 tokens = int(notes.split(b"answer ")[1].split()[0])
 letters = len(said) - 1
 assert tokens < 59000 and tokens - tokens // 8 - 2 <= letters <= tokens, (tokens, letters)  # every eighth token is special
