@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from ctypes import byref, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_void_p
+from ctypes import byref, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "python"))
 
@@ -20,7 +20,11 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"  # one thread where one is measur
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
+LIBRARIES = os.path.dirname(os.path.realpath(os.environ["ATTN_LIB"]))
+os.environ["ATTN_LOAD_LIB"] = os.path.join(LIBRARIES, "libattn_load.so")
+
 import attnlib  # noqa: E402
+import decodelib  # noqa: E402
 
 torch.set_grad_enabled(False)
 SENTENCES, BATCH, PROMPT, GENERATED = 256, 32, 1024, 32
@@ -34,56 +38,23 @@ class Missing(Exception):
 
 # ------------------------------------------------------------------ libattn ----
 
-class SessionDesc(ctypes.Structure):
-    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32), ("batch", c_int64), ("capacity", c_int64), ("kv_dtype", c_int32)]
-
-
-class EncodeOpts(ctypes.Structure):
-    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32), ("lengths", attnlib.TensorPtr), ("mask", attnlib.TensorPtr),
-                ("type_ids", attnlib.TensorPtr), ("watch", c_void_p)]
-
-
-class Model:
-    """A model, opened with a context of its own."""
-
-    def __init__(self, path, threads):
-        library = os.path.join(os.path.dirname(os.path.realpath(os.environ["ATTN_LIB"])), "libattn_load.so")
-        self.lib, self.context, self.handle = ctypes.CDLL(library), attnlib.Context(threads=threads), c_void_p()
-        error = ctypes.create_string_buffer(640)
-        if self.lib.attn_pretrained_open(self.context.handle, byref(self.handle), path.encode(), None, error, c_size_t(640)):
-            raise Missing("libattn: " + error.value.decode())
-
-
-def batches(tokenizer, texts):
-    """(indices of texts, their encodings) of near lengths, the longest first, as sentence-transformers makes them."""
-    encodings = tokenizer.encode_batch(texts)
-    order = np.argsort([-len(e.ids) for e in encodings], kind="stable")
-    for first in range(0, len(texts), BATCH):
-        batch = order[first:first + BATCH]
-        yield batch, [encodings[i] for i in batch]
-
-
 class Encoding(ctypes.Structure):
     _fields_ = [("count", c_size_t), ("ids", ctypes.POINTER(c_int32))]
 
 
-class Embedder(Model):
+class Embedder:
     """Everything by libattn, as `attn embed` does it: its tokenizer, batches of near lengths, attn_pretrained_embed."""
     name = "libattn"
     TOKENS = 1024
 
     def __init__(self, path, threads):
-        super().__init__(path, threads)
-        self.tokenizer = c_void_p()
-        error = ctypes.create_string_buffer(640)
-        if self.lib.attn_pretrained_tokenizer(byref(self.tokenizer), path.encode(), error, c_size_t(640)):
-            raise Missing("libattn: " + error.value.decode())
-        self.text = ctypes.CDLL(os.path.join(os.path.dirname(os.path.realpath(os.environ["ATTN_LIB"])), "libattn_text.so"))
+        self.model, self.tokenizer = decodelib.Model(attnlib.Context(threads=threads), path), decodelib.Tokenizer(path)
+        self.text = ctypes.CDLL(os.path.join(LIBRARIES, "libattn_text.so"))
 
     def tokens(self, text):
         encoding, text = ctypes.POINTER(Encoding)(), text.encode()
-        assert not self.text.attn_tokenizer_encode(self.tokenizer, text, c_size_t(len(text)), None, c_size_t(0), c_uint32(1), c_size_t(256),
-                                                   byref(encoding), None, c_size_t(0))
+        assert not self.text.attn_tokenizer_encode(self.tokenizer.handle, text, c_size_t(len(text)), None, c_size_t(0), c_uint32(1),
+                                                   c_size_t(256), byref(encoding), None, c_size_t(0))
         ids = np.ctypeslib.as_array(encoding.contents.ids, (encoding.contents.count,)).copy()
         self.text.attn_encoding_destroy(encoding)
         return ids
@@ -103,35 +74,37 @@ class Embedder(Model):
 
     def batch(self, out, chosen, tokens):
         lengths = np.array([len(tokens[i]) for i in chosen], np.int32)
-        ids, vectors = np.zeros((len(chosen), lengths[0]), np.int32), np.empty((len(chosen), 384), np.float32)
+        ids = np.zeros((len(chosen), lengths[0]), np.int64)
         for row, i in enumerate(chosen):
             ids[row, :lengths[row]] = tokens[i]
-        t_out, t_ids, t_lengths = (attnlib.tensor(a) for a in (vectors, ids, lengths))
-        opts = EncodeOpts(struct_size=ctypes.sizeof(EncodeOpts), lengths=ctypes.pointer(t_lengths))
-        self.context.check(self.lib.attn_pretrained_embed(self.context.handle, self.handle, byref(t_out), byref(t_ids), byref(opts), None))
-        out[chosen] = vectors
+        out[chosen] = self.model.embed(ids, lengths=lengths)
 
 
-class Decoder(Model):
+class Decoder:
     name = "libattn"
 
     def __init__(self, path, threads, vocab):
-        super().__init__(path, threads)
-        self.session, desc = c_void_p(), SessionDesc(struct_size=ctypes.sizeof(SessionDesc), capacity=PROMPT + GENERATED)
-        self.logits = np.empty((1, vocab), np.float32)
-        self.context.check(self.lib.attn_session_create(self.context.handle, byref(self.session), self.handle, byref(desc)))
+        self.model = decodelib.Model(attnlib.Context(threads=threads), path)
+        self.session = decodelib.Session(self.model, vocab, PROMPT + GENERATED)
 
     def feed(self, ids):
         """The logits behind them."""
-        t_ids, t_logits = attnlib.tensor(np.asarray([ids], np.int32)), attnlib.tensor(self.logits)
-        self.context.check(self.lib.attn_session_feed(self.context.handle, self.session, byref(t_logits), byref(t_ids), None))
-        return self.logits[0]
+        return self.session.feed([ids])[0]
 
     def forget(self, length):
-        self.context.check(self.lib.attn_session_truncate(self.context.handle, self.session, c_int64(-1), c_int64(length)))
+        self.session.truncate(length)
 
 
 # -------------------------------------------------------------------- peers ----
+
+def batches(tokenizer, texts):
+    """(indices of texts, their encodings) of near lengths, the longest first, as sentence-transformers makes them."""
+    encodings = tokenizer.encode_batch(texts)
+    order = np.argsort([-len(e.ids) for e in encodings], kind="stable")
+    for first in range(0, len(texts), BATCH):
+        batch = order[first:first + BATCH]
+        yield batch, [encodings[i] for i in batch]
+
 
 class SentenceTransformers:
     name = "sentence-transformers"
@@ -290,6 +263,23 @@ class Transformers:
 
 # ---------------------------------------------------------------- measuring ----
 
+class Stream:
+    """Reading as much memory as a token takes: every number that the model uses, and the cache of so many tokens, in f32."""
+    name = "stream"
+
+    def __init__(self, decoder, tokens):
+        of = decoder.model.info()
+        self.context, self.rates = decoder.model.ctx, []
+        self.bytes = 4 * (of.parameters + 2 * tokens * of.layers * of.kv_heads * of.head_dim)
+        self.memory = np.ones(self.bytes // 4, np.float32)
+
+    def measure(self):
+        rate = ctypes.c_double()
+        self.context.check(attnlib.C.attn_measure_stream(self.context.handle, c_void_p(self.memory.ctypes.data), c_int64(self.bytes),
+                                                         byref(rate)))
+        self.rates.append(rate.value)
+
+
 def in_turns(programs, run, rounds, threads):
     """Seconds of each round of each program."""
     now = time.thread_time if threads == 1 else time.perf_counter
@@ -356,13 +346,22 @@ def decoding(path, threads, rounds):
         program.feed(ids)
 
     def decode(program):
+        if isinstance(program, Stream):
+            return program.measure()
         program.forget(PROMPT // 4)
         for token in ids[:GENERATED]:
             program.feed([token])
 
     results = [row(f"SmolLM2-135M, prefill {PROMPT}", in_turns(programs, prefill, rounds, threads), "tokens/s", PROMPT)]
-    seconds = in_turns(programs, decode, rounds, threads)
-    return results + [row(f"SmolLM2-135M, decoding behind {PROMPT // 4}", seconds, "tokens/s", GENERATED)]
+    stream = Stream(programs[0], PROMPT // 4 + GENERATED // 2)
+    seconds = in_turns(programs + [stream], decode, rounds, threads)
+    del seconds[stream.name]
+    results.append(row(f"SmolLM2-135M, decoding behind {PROMPT // 4}", seconds, "tokens/s", GENERATED))
+    rate, limit = stream.bytes * GENERATED / results[-1]["libattn"] * 1e-9, float(np.median(stream.rates))
+    results[-1].update(gb_per_second=rate, stream_gb_per_second=limit)
+    print(f"\nDecoding reads weights and cache at {rate:.1f} GB/s, {100 * rate / limit:.0f} % of what a stream read of as much memory reaches in "
+          "the same turns.")
+    return results
 
 
 def main():
