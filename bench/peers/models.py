@@ -359,8 +359,8 @@ def decoding(path, threads, rounds):
     results.append(row(f"SmolLM2-135M, decoding behind {PROMPT // 4}", seconds, "tokens/s", GENERATED))
     rate, limit = stream.bytes * GENERATED / results[-1]["libattn"] * 1e-9, float(np.median(stream.rates))
     results[-1].update(gb_per_second=rate, stream_gb_per_second=limit)
-    print(f"\nDecoding reads weights and cache at {rate:.1f} GB/s, {100 * rate / limit:.0f} % of what a stream read of as much memory reaches in "
-          "the same turns.")
+    print(f"\nDecoding reads weights and cache at {rate:.1f} GB/s, {100 * rate / limit:.0f} % of a stream read of as much memory in the "
+          "same turns.")
     return results
 
 
