@@ -12,10 +12,12 @@ for preset in $presets; do
     echo "== $preset"
     cmake --preset "$preset" >build/configure.log 2>&1 || { cat build/configure.log >&2; exit 1; }
     cmake --build --preset "$preset"
-    # One run over all builds: the tests' names begin with their build's. CMake writes these files again at the next configure.
+    # One run over all builds: the names of tests, and of fixtures, of which a test needs two at most, begin with their build's. CMake
+    # writes these files again at the next configure.
     find "build/$preset" -name CTestTestfile.cmake -exec sed -i -E \
         -e "s/^(add_test|set_tests_properties)\((\[=\[|\")($preset: )?/\1(\2$preset: /" \
-        -e "s/(FIXTURES_(SETUP|REQUIRED|CLEANUP)) \"($preset-)?/\1 \"$preset-/g" {} +
+        -e "s/(FIXTURES_(SETUP|REQUIRED|CLEANUP)) \"($preset-)?/\1 \"$preset-/g" \
+        -e "s/(FIXTURES_REQUIRED \"[^\";]*;)($preset-)?([^\";]*)\"/\1$preset-\3\"/g" {} +
     echo "subdirs(\"$preset\")" >>build/CTestTestfile.cmake
 done
 
