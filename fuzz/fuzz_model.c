@@ -50,10 +50,11 @@ static int write_folder(const char *folder, const uint8_t *data, size_t size)
         if (!line)
             break;
         const uint8_t *next = next_mark(line + 1, end);
+        const size_t held = (size_t)(next - line - 1);
         for (int i = 0; i < NAMES; i++)
             if (strlen(names[i]) == (size_t)(line - name) && !memcmp(names[i], name, (size_t)(line - name))) {
                 /* The line that a mark begins is not the file's. */
-                write_file(folder, names[i], line + 1, (size_t)(next - line - 1) - (next < end));
+                write_file(folder, names[i], line + 1, held - (held > 0 && next < end));
                 is_gguf |= i == NAMES - 1;
             }
         p = next;
