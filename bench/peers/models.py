@@ -295,14 +295,14 @@ def in_turns(programs, run, rounds, threads):
 def row(what, seconds, unit, amount):
     """libattn's rate, and how many times as long each peer takes: median and quartiles over the rounds."""
     ours = np.array(seconds["libattn"])
-    cells = [what, f"{amount / np.median(ours):.1f} {unit}"]
+    peers = []
     result = {"case": what, "libattn": float(np.median(ours)), "ratios": {}}
     for name, theirs in seconds.items():
         if name != "libattn":
             low, median, high = np.quantile(np.array(theirs) / ours, (0.25, 0.5, 0.75))
-            cells.append(f"{name} {median:.2f} [{low:.2f}, {high:.2f}]")
+            peers.append(f"{name} {median:.2f} [{low:.2f}, {high:.2f}]")
             result["ratios"][name] = float(median)
-    print("| " + " | ".join(cells) + " |", flush=True)
+    print(f"| {what} | {amount / np.median(ours):.1f} {unit} | {'; '.join(peers)} |", flush=True)
     return result
 
 

@@ -5,6 +5,7 @@
 # SmolLM2 into FOLDER/models, and runs models.py with the arguments on them. Exit code 77: no package index can be reached.
 set -eu
 folder=${1:?usage: models.sh FOLDER [ARGUMENT...]}
+: "${ATTN_LIB:?must name libattn.so of the build that is measured}"
 shift
 here=$(cd "$(dirname "$0")" && pwd)
 oracle=$here/../../tests/oracle
