@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Folders of small models with random weights: a decoder, an encoder with sentence-transformers' modules, an encoder-decoder."""
 import json
+import pathlib
 import struct
+import sys
 
 import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
+from foldermake import write_folder  # noqa: E402
 
 LETTERS, WIDTH, HEADS, KV, LAYERS, HIDDEN = "abcdefg", 32, 4, 2, 2, 48
 END = len(LETTERS)
@@ -13,14 +18,9 @@ CHAT = ("{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['conte
 
 def write(folder, config, shapes, seed):
     """config.json, and tensors of those shapes: vectors around 1, so that norms are none by chance."""
-    rng, head, data = np.random.default_rng(seed), {}, b""
-    for name, shape in shapes.items():
-        raw = (rng.standard_normal(shape) * 0.3 + (len(shape) == 1)).astype("<f4").tobytes()
-        head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
-        data += raw
-    text = json.dumps(head).encode()
-    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
-    (folder / "config.json").write_text(json.dumps(config))
+    rng = np.random.default_rng(seed)
+    write_folder(folder, config, {name: (rng.standard_normal(shape) * 0.3 + (len(shape) == 1)).astype("<f4")
+                                  for name, shape in shapes.items()})
 
 
 def linears(prefix, sizes, bias=True):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """attn.load_model on small folders of random weights: the answers of the command, weights and states that fit each other, errors."""
 import doctest
+import functools
 import gc
 import io
 import os
@@ -21,15 +22,22 @@ from models import END, HEADS, KV, LAYERS, WIDTH
 
 ROOM = 80
 
-class Model(unittest.TestCase):
+
+class Folder:
+    """A folder that `make` makes, and the model in it, for all tests of a class."""
+
     @classmethod
     def setUpClass(cls):
         cls.place = tempfile.TemporaryDirectory(prefix="attn-model-")
-        cls.model = attn.load_model(models.decoder(pathlib.Path(cls.place.name), positions=ROOM))
+        cls.model = attn.load_model(cls.make(pathlib.Path(cls.place.name)))
 
     @classmethod
     def tearDownClass(cls):
         cls.place.cleanup()
+
+
+class Model(Folder, unittest.TestCase):
+    make = staticmethod(functools.partial(models.decoder, positions=ROOM))
 
     def said(self, prompt, *words):
         done = subprocess.run([command(), "generate", self.place.name, "--prompt", prompt, "--quiet", *words], capture_output=True,
@@ -174,15 +182,8 @@ class Model(unittest.TestCase):
         self.assertEqual(slow.logits([1, 2]).shape[0], 2)
 
 
-class Encoder(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.place = tempfile.TemporaryDirectory(prefix="attn-model-")
-        cls.model = attn.load_model(models.encoder(pathlib.Path(cls.place.name)))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.place.cleanup()
+class Encoder(Folder, unittest.TestCase):
+    make = staticmethod(models.encoder)
 
     def test_a_vector_is_the_mean_of_the_rows_at_length_1(self):
         texts = ["ab cad", "g", "", "feed the bag" * 9]
@@ -256,15 +257,8 @@ class Encoder(unittest.TestCase):
             seen.html("cross")
 
 
-class EncoderDecoder(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.place = tempfile.TemporaryDirectory(prefix="attn-model-")
-        cls.model = attn.load_model(models.encoder_decoder(pathlib.Path(cls.place.name)))
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.place.cleanup()
+class EncoderDecoder(Folder, unittest.TestCase):
+    make = staticmethod(models.encoder_decoder)
 
     def test_greedy_is_the_best_of_each_row(self):
         source = self.model.tokenizer.encode("ab cad")

@@ -6,20 +6,11 @@ import pathlib
 
 import numpy as np
 
+from foldermake import write_tensors
 from ggufmake import gguf
 
 WIDTH, HEADS, HIDDEN, LAYERS, ROOM = 32, 4, 48, 3, 40
 SHARP = 1.2  # of query and key weights: so that heads look somewhere
-
-
-def write_tensors(path, tensors):
-    header, at = {}, 0
-    for name, t in tensors.items():
-        header[name] = {"dtype": "F32", "shape": list(t.shape), "data_offsets": [at, at + t.nbytes]}
-        at += t.nbytes
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    pathlib.Path(path).write_bytes(len(text).to_bytes(8, "little") + text + b"".join(t.tobytes() for t in tensors.values()))
 
 
 def folder_of(folder, config, tensors, files):
@@ -29,7 +20,7 @@ def folder_of(folder, config, tensors, files):
     for name, content in {"config.json": config, **files}.items():
         text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
         (folder / name).write_text(text, encoding="utf-8")
-    write_tensors(folder / "model.safetensors", tensors)
+    write_tensors(folder, tensors)
     return folder
 
 
