@@ -6,7 +6,7 @@ enum {
     KEY_BLOCK = 128,          /* keys per softmax step; a multiple of every VL; 64..256 measure the same within 3 % */
     PIECE = 8 * KEY_BLOCK,    /* keys with a max, sum and out of their own; counted from key 0 of the sequence */
     BLOCK_LANES = QUERY_VECS * VL,
-    MAX_BLOCKS = BLOCK_LANES < 512 ? 512 / BLOCK_LANES : 1,
+    MAX_BLOCKS = (512 + BLOCK_LANES - 1) / BLOCK_LANES,
     L2_BYTES = 512 << 10,     /* K and V that L2 holds, on the CPUs at hand */
     FEW_KEY_VECS = 4, FEW_KEYS = FEW_KEY_VECS * VL, /* keys that score_few takes together; they divide KEY_BLOCK */
     SWEEP_ROWS = MAX_BLOCKS * BLOCK_LANES, /* rows that pass over a key block before it leaves the cache: 4-6 % when L3 is busy */
@@ -252,11 +252,18 @@ INLINE int64_t block_bytes(int64_t dim, int64_t value_dim)
     return round_up(BLOCK_LANES * reals * (int64_t)sizeof(real), 64);
 }
 
+/* Vectors of the next block of so many rows: the widest, but the last two share what they have, as one vector alone waits for its chains. */
+INLINE int64_t next_vecs(int64_t rows)
+{
+    const int64_t vecs = (rows + VL - 1) / VL;
+    return vecs <= QUERY_VECS ? vecs : vecs < 2 * QUERY_VECS ? (vecs + 1) / 2 : QUERY_VECS;
+}
+
 /* A block of the rows [first, end), as many as fit, in block_bytes of memory. */
 INLINE void start_block(query_block *b, const attn_sdpa_job *job, const workspace *w, int64_t first, int64_t end, void *memory)
 {
     int64_t left = end - first;
-    *b = (query_block){ .first = first, .vecs = (int)least((left + VL - 1) / VL, QUERY_VECS), .q = memory };
+    *b = (query_block){ .first = first, .vecs = (int)next_vecs(left), .q = memory };
     b->lanes = b->vecs * VL;
     b->count = (int)least(left, b->lanes);
     real *rest = place_state(&b->now, b->q + round_up(job->dim, VL) * b->lanes, b->lanes, job->value_dim);

@@ -167,12 +167,11 @@ INLINE int64_t sweep(const attn_sdpa_job *job, const workspace *w, int64_t first
     int n = 0;
     for (; n < MAX_BLOCKS && first < end; first += block[n++].count) {
         start_block(&block[n], job, w, first, end, memory);
+        block[n].few = has_few_rows(&block[n], job->value_dim);
         memory += block_bytes(job->dim, job->value_dim);
         from = least(from, block[n].min_from);
         to = greatest(to, block[n].max_to);
     }
-    /* Only the last block may be narrower than the others. */
-    block[n - 1].few = has_few_rows(&block[n - 1], job->value_dim);
     for (int64_t piece = from / PIECE * PIECE; piece < to; piece += PIECE) {
         attend_piece(block, n, job, w, piece, least(job->n_keys, piece + PIECE));
         for (int i = 0; i < n; i++)

@@ -73,14 +73,14 @@ static void zero_sums(const attn_plan *p)
         zero_view(&p->weights, (const int64_t[AXES]){entries, 1, p->rows, p->keys});
 }
 
-/* Enough chunks that the threads finish together, of a multiple of 192 rows, which fills the lanes of every level, but of no more rows than
-   share a sweep over the keys. */
+/* Enough chunks that the threads finish together, of nearly equal size in multiples of 192 rows, which fill the lanes of every level, but
+   of no more rows than share a sweep over the keys. */
 static void cut_rows(sdpa_run *r, int64_t rows, int threads)
 {
-    int64_t unit = r->kernels->sdpa_unit(), heads = r->plan->items * r->plan->kv_heads,
-            wanted = heads ? (4 * threads + heads - 1) / heads : 1;
-    r->chunk_rows = threads > 1 ? (rows + wanted - 1) / wanted : unit;
-    r->chunk_rows = (r->chunk_rows + 191) / 192 * 192;
+    const int64_t unit = r->kernels->sdpa_unit(), heads = r->plan->items * r->plan->kv_heads;
+    const int64_t wanted = threads > 1 && heads ? (4 * threads + heads - 1) / heads : 1, needed = (rows + unit - 1) / unit;
+    const int64_t chunks = wanted > needed ? wanted : needed;
+    r->chunk_rows = ((rows + chunks - 1) / chunks + 191) / 192 * 192;
     r->chunk_rows = r->chunk_rows > unit ? unit : r->chunk_rows;
     r->chunks = (rows + r->chunk_rows - 1) / r->chunk_rows;
 }
