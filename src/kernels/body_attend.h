@@ -20,11 +20,19 @@ INLINE void multiply(product m, int64_t rows, int vecs)
 KERNEL void score_keys(real *scores, const query_block *b, const real *q, const row_layout *k, int64_t dim, int n_keys)
 {
     request next = k->next;
-    if (next.rows)
+    const int is_wide = b->lanes > FEW_ROWS, step = is_wide && next.rows ? ASK_KEYS : n_keys;
+    if (is_wide)
+        next.at_once = tiles_of(next.rows, tiles_of(n_keys, ASK_KEYS));
+    else if (next.rows)
         spread(&next, tiles_of(n_keys, highest_tile(TILE_REGS, b->vecs)) * dim);
-    multiply((product){ .c = scores, .c_row = b->lanes, .chain = COLUMN_CHAIN, .a = k->data, .a_row = k->position, .a_term = 1,
-                        .b = q, .b_term = b->lanes, .terms = dim,
-                        .ask = next.rows ? &next : NULL }, n_keys, b->vecs);
+    for (int key = 0; key < n_keys; key += step) {
+        if (is_wide)
+            ask(&next);
+        multiply((product){ .c = scores + key * b->lanes, .c_row = b->lanes, .chain = COLUMN_CHAIN,
+                            .a = k->data + key * k->position, .a_row = k->position, .a_term = 1,
+                            .b = q, .b_term = b->lanes, .terms = dim, .ask = next.rows ? &next : NULL },
+                 least(step, n_keys - key), b->vecs);
+    }
 }
 
 /* Scores of keys k with queries q [dim][lanes], by the way that suits the block. */
@@ -108,7 +116,7 @@ INLINE void find_tops(vf *top, real *scores, const hiding *h, int n_keys, const 
                 score = biased_score(score, added_to(h, lanes, i, j * VL));
             else if (h->bits)
                 score = only_seen(h, lanes, i, j * VL, score);
-            if (h->bits)
+            if (hides(h))
                 v_store(scores + j * VL, score);
             top[j] = v_max(top[j], score);
         }
@@ -120,8 +128,10 @@ INLINE void softmax_vecs(const query_block *b, real *scores, const hiding *h, in
 {
     const int64_t lanes = vecs * VL;
     vf top[MAX_VECS], max[MAX_VECS], sum[MAX_VECS];
-    if (h->bias)
+    if (h->bias && h->bits)
         find_tops(top, scores, h, n_keys, vecs);
+    else if (h->bias)
+        find_tops(top, scores, &(hiding){ .bias = h->bias }, n_keys, vecs);
     else if (h->bits)
         find_tops(top, scores, &(hiding){ .bits = h->bits }, n_keys, vecs);
     else
@@ -158,7 +168,7 @@ KERNEL void softmax_block(const query_block *b, real *scores, const hiding *h, i
 /* out += V^T weights, by the way that suits the block and the values. */
 INLINE void mix(query_block *b, const workspace *w, const hiding *h, int finite, const row_layout *v, int64_t value_dim, int n_keys)
 {
-    const int only_visible = h->bits && !finite;
+    const int only_visible = hides(h) && !finite;
     if (only_visible && b->few)
         mix_few_visible(b, w->tile, h, v, value_dim, n_keys);
     else if (only_visible)
@@ -177,7 +187,10 @@ INLINE void attend_keys(query_block *b, const attn_sdpa_job *job, const workspac
     const hiding h = find_hiding(w, b, job, key, n_keys);
     if (h.all)
         return;
-    score(w, b, b->q, k, job->dim, n_keys);
+    row_layout keys = *k;
+    if (!b->few)
+        keys.next = mask_of_next_block(job, b, key, n_keys);
+    score(w, b, b->q, &keys, job->dim, n_keys);
     if (job->softcap > 0)
         cap_scores(w->tile, (real)job->softcap, n_keys * b->lanes);
     softmax_block(b, w->tile, &h, n_keys, job->value_dim);

@@ -252,7 +252,7 @@ INLINE int64_t block_bytes(int64_t dim, int64_t value_dim)
     return round_up(BLOCK_LANES * reals * (int64_t)sizeof(real), 64);
 }
 
-/* Vectors of the next block of so many rows: the widest, but the last two share what they have, as one vector alone waits for its chains. */
+/* Vectors of the next block of so many rows: the widest, but the last two share what is left: one vector alone waits for its chains. */
 INLINE int64_t next_vecs(int64_t rows)
 {
     const int64_t vecs = (rows + VL - 1) / VL;

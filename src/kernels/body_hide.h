@@ -7,7 +7,7 @@
 
 /* A key block as a block of rows sees it. */
 typedef struct hiding {
-    const word *bits; /* [KEY_BLOCK / WORD_BITS][lanes], 1 = seen; NULL: nothing is hidden or added */
+    const word *bits; /* [KEY_BLOCK / WORD_BITS][lanes], 1 = seen; NULL: all is */
     const real *bias; /* [key][lanes]; NULL: nothing is added */
     int all;          /* all of it is hidden from all rows */
 } hiding;
@@ -34,35 +34,41 @@ INLINE int keys_in_reach(const query_block *b, int64_t key, int64_t end)
 
 INLINE word first_bits(int64_t n) { return n <= 0 ? 0 : n >= WORD_BITS ? ~(word)0 : ((word)1 << n) - 1; }
 
-/* The keys of the bool mask from element `offset` on. n <= WORD_BITS. */
-INLINE word kept_keys(const attn_sdpa_job *job, int64_t offset, int n)
+/* Which integers from element `offset` on are not 0. n <= WORD_BITS. */
+INLINE word kept_keys(const attn_rows *m, int64_t offset, int n)
 {
-    const attn_rows *m = &job->keep;
-    uint8_t copy[WORD_BITS];
-    const uint8_t *keep = (const uint8_t *)m->data + offset;
-    if (m->column != 1 || !attn_dtype_is_byte(m->dtype)) {
-        for (int i = 0; i < n; i++)
-            copy[i] = attn_load_int(m->data, m->dtype, offset + i * m->column) != 0;
-        keep = copy;
-    }
-    const word nonzero = n == WORD_BITS ? v_nonzero_bytes(keep) : nonzero_bytes(keep, n);
-    return job->keep_drops ? ~nonzero : nonzero;
+    uint8_t kept[WORD_BITS];
+    for (int i = 0; i < n; i++)
+        kept[i] = attn_load_int(m->data, m->dtype, offset + i * m->column) != 0;
+    return nonzero_bytes(kept, n);
 }
 
-/* bits[i * step]: which of the keys [key + i * WORD_BITS, ...) the lane sees by position, lengths and the bool mask; n_keys in all. */
+/* bits[i * step]: which of the keys [key + i * WORD_BITS, ...) the lane sees by the bool mask, and did before; n_keys in all. */
+INLINE void keep_keys(word *bits, int64_t step, const attn_sdpa_job *job, const query_block *b, int lane, int64_t key, int n_keys)
+{
+    const attn_rows *m = &job->keep;
+    const int64_t offset = row_offset(m, job->heads, b->first + lane) + key * m->column;
+    const uint8_t *bytes = (const uint8_t *)m->data + offset;
+    const word flip = job->keep_drops ? ~(word)0 : 0;
+    const int direct = m->column == 1 && attn_dtype_is_byte(m->dtype);
+    int i = 0;
+    for (; direct && i + WORD_BITS <= n_keys; i += WORD_BITS, bits += step)
+        *bits &= v_nonzero_bytes(bytes + i) ^ flip;
+    for (; i < n_keys; i += WORD_BITS, bits += step)
+        *bits &= kept_keys(m, offset + i * m->column, (int)least(WORD_BITS, n_keys - i)) ^ flip;
+    for (i = 0; direct && b->few && i < KEY_BLOCK; i += LINE_BYTES) /* for the next key block */
+        v_prefetch(bytes + n_keys + i);
+}
+
+/* The same by position, lengths and the bool mask. */
 INLINE void seen_keys(word *bits, int64_t step, const attn_sdpa_job *job, const query_block *b, int lane, int64_t key, int n_keys)
 {
     const key_range allowed = keys_allowed(job, position_of(job->heads, b->first + lane));
     const int64_t from = allowed.from - key, to = least(allowed.to - key, n_keys);
-    const int64_t offset = job->keep.data ? row_offset(&job->keep, job->heads, b->first + lane) + key * job->keep.column : 0;
-    if (job->keep.data && job->keep.column == 1 && attn_dtype_is_byte(job->keep.dtype))
-        for (int64_t i = 0; i < KEY_BLOCK; i += LINE_BYTES) /* for the next key block */
-            v_prefetch((const char *)job->keep.data + offset + n_keys + i);
-    for (int i = 0; i < n_keys; i += WORD_BITS, bits += step) {
-        *bits = first_bits(to - i) & ~first_bits(from - i);
-        if (job->keep.data)
-            *bits &= kept_keys(job, offset + i * job->keep.column, (int)least(WORD_BITS, n_keys - i));
-    }
+    for (int i = 0; i < n_keys; i += WORD_BITS)
+        bits[i / WORD_BITS * step] = first_bits(to - i) & ~first_bits(from - i);
+    if (job->keep.data)
+        keep_keys(bits, step, job, b, lane, key, n_keys);
 }
 
 /* Fills w->bits. h: NULL bits if all is seen, `all` if nothing is. Lanes without a row see nothing. */
@@ -71,15 +77,15 @@ KERNEL void find_bits(hiding *h, const workspace *w, const query_block *b, const
     word any = 0, missing = 0;
     for (int lane = 0; lane < b->count; lane++)
         seen_keys(w->bits + lane, b->lanes, job, b, lane, key, n_keys);
-    for (int i = 0; i < n_keys; i += WORD_BITS)
-        for (int lane = 0; lane < b->lanes; lane++) {
-            word *bits = w->bits + i / WORD_BITS * b->lanes + lane;
-            if (lane >= b->count)
-                *bits = 0;
-            else
-                missing |= *bits ^ first_bits(n_keys - i);
-            any |= *bits;
+    for (int i = 0; i < n_keys; i += WORD_BITS) {
+        word *bits = w->bits + i / WORD_BITS * b->lanes;
+        for (int lane = 0; lane < b->count; lane++) {
+            missing |= bits[lane] ^ first_bits(n_keys - i);
+            any |= bits[lane];
         }
+        for (int lane = b->count; lane < b->lanes; lane++)
+            bits[lane] = 0;
+    }
     h->bits = missing ? w->bits : NULL;
     h->all = !any;
 }
@@ -136,7 +142,7 @@ KERNEL void make_bias(const workspace *w, const query_block *b, const attn_sdpa_
         attn_rows from_key = job->added[0];
         from_key.data = (char *)from_key.data + key * from_key.column * attn_float_size(from_key.dtype);
         rows = as_reals(&from_key, job->heads, b->first, b->count, n_keys, w->rows);
-        for (int lane = 0; lane < b->count && rows.data != w->rows; lane++)
+        for (int lane = 0; b->few && lane < b->count && rows.data != w->rows; lane++)
             for (int i = 0; i < n_keys; i += LINE) /* for the next key block */
                 v_prefetch(layout_row(&rows, lane) + n_keys + i);
     } else {
@@ -157,33 +163,48 @@ INLINE int hides_all(const real *bias, const query_block *b, int n_keys)
 
 /* ---- both ---- */
 
+/* The first mask's rows of the block after this one, among the same keys: with all blocks of a sweep in between, those of the next keys
+   would not stay in L2. */
+INLINE request mask_of_next_block(const attn_sdpa_job *job, const query_block *b, int64_t key, int n_keys)
+{
+    const attn_rows *m = job->keep.data ? &job->keep : &job->added[0];
+    const int64_t size = attn_dtype_is_byte(m->dtype) ? 1 : attn_float_size(m->dtype);
+    const int64_t position = position_of(job->heads, b->first + b->count);
+    if (!m->data || m->column != 1 || (job->heads > 1 && m->head))
+        return (request){ 0 };
+    return (request){ .next = (const char *)m->data + (position * m->position + key) * size, .row = m->position * size,
+                      .lines = (n_keys * size + LINE_BYTES - 1) / LINE_BYTES,
+                      .rows = greatest(0, least(position_of(job->heads, b->lanes + job->heads - 1), job->positions - position)) };
+}
+
 INLINE hiding find_hiding(const workspace *w, const query_block *b, const attn_sdpa_job *job, int64_t key, int n_keys)
 {
     hiding h = { 0 };
-    if (!may_hide(b, job, key, n_keys))
-        return h;
-    find_bits(&h, w, b, job, key, n_keys);
+    if (job->keep.data || !is_inside(b, key, n_keys))
+        find_bits(&h, w, b, job, key, n_keys);
     if (h.all || !adds_bias(job))
         return h;
     make_bias(w, b, job, key, n_keys);
-    h = (hiding){ .bits = w->bits, .bias = w->bias, .all = hides_all(w->bias, b, n_keys) };
-    return h;
+    return (hiding){ .bits = h.bits, .bias = w->bias, .all = hides_all(w->bias, b, n_keys) };
 }
+
+INLINE int hides(const hiding *h) { return h->bits || h->bias; }
 
 INLINE vf only_seen(const hiding *h, int64_t lanes, int i, int64_t lane, vf x)
 {
     return v_select_bit(h->bits + i / WORD_BITS * lanes + lane, i % WORD_BITS, x, v_set1(HIDDEN));
 }
 
-/* What is added to the scores of key i and the lanes from `lane` on: HIDDEN where the pair is hidden. h->bits is set. */
+/* What is added to the scores of key i and the lanes from `lane` on: HIDDEN where the pair is hidden. */
 INLINE vf added_to(const hiding *h, int64_t lanes, int i, int64_t lane)
 {
-    return only_seen(h, lanes, i, lane, h->bias ? v_load(h->bias + i * lanes + lane) : v_zero());
+    const vf added = h->bias ? v_load(h->bias + i * lanes + lane) : v_zero();
+    return h->bits ? only_seen(h, lanes, i, lane, added) : added;
 }
 
 INLINE int is_seen(const hiding *h, int64_t lanes, int i, int64_t lane)
 {
-    return (h->bits[i / WORD_BITS * lanes + lane] >> i % WORD_BITS & 1) && (!h->bias || h->bias[i * lanes + lane] != HIDDEN);
+    return (!h->bits || h->bits[i / WORD_BITS * lanes + lane] >> i % WORD_BITS & 1) && (!h->bias || h->bias[i * lanes + lane] != HIDDEN);
 }
 
 /* A score and what is added to it; HIDDEN whatever the score is (NaN included) where the pair is hidden. */
@@ -196,7 +217,7 @@ INLINE vf biased_score(vf score, vf add)
 /* What h hides and adds, in place. */
 KERNEL void hide_scores(real *scores, const hiding *h, int64_t lanes, int n_keys)
 {
-    for (int i = 0; i < n_keys && h->bits; i++)
+    for (int i = 0; i < n_keys && hides(h); i++)
         for (int64_t j = 0; j < lanes; j += VL) {
             real *cell = scores + i * lanes + j;
             v_store(cell, biased_score(v_load(cell), added_to(h, lanes, i, j)));

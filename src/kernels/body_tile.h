@@ -4,16 +4,17 @@
    A is read as scalars, B and C as vectors. The terms are added in chains of multiply-adds, the chains in order, so a row's bits depend on
    nothing else; the shorter a chain, the smaller its rounding errors. */
 
-enum { MAX_ROWS = 12, MAX_VECS = 4, LINE_BYTES = 64, LINE = LINE_BYTES / (int)sizeof(real), COLUMN_CHAIN = 32, ASK_TERMS = 16 };
+enum { MAX_ROWS = 12, MAX_VECS = 4, COLUMN_CHAIN = 32, ASK_TERMS = 16, ASK_KEYS = 16 };
+enum { LINE_BYTES = 64, LINE = LINE_BYTES / (int)sizeof(real) };
 
-/* Few rows wait for memory, which has more streams of them than the CPU's own prefetch follows. What a product asks memory for while it
-   computes: rows of lines that the next one needs, a few at a time. Line after line as they lie: a line of every row in turn takes up to
-   twice as long to come. */
+/* K and V of few rows, and masks, wait for memory, which has more streams of them than the CPU's own prefetch follows. What a product asks
+   memory for while it computes: rows of lines that the next one needs, a few at a time. Line after line as they lie: a line of every row in
+   turn takes up to twice as long to come. */
 typedef struct request {
     const char *next;
     int64_t row, lines; /* bytes from row to row, lines of a row */
     int64_t rows;       /* that are left; 0: nothing is asked for */
-    int64_t at_once;    /* rows with every ASK_TERMS terms */
+    int64_t at_once;    /* rows with every ASK_TERMS terms, or ASK_KEYS keys */
 } request;
 
 INLINE void ask(request *r)

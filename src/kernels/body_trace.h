@@ -42,7 +42,7 @@ KERNEL void trace_weights(const query_block *b, real *tile, const hiding *h, row
         for (int64_t j = 0; j < b->lanes; j += VL) {
             real *cell = tile + i * b->lanes + j;
             vf score = v_load(cell), max = v_load(b->total.max + j), zero = v_zero();
-            vb hidden = v_equal(h->bits ? added_to(h, b->lanes, i, j) : zero, v_set1(HIDDEN));
+            vb hidden = v_equal(added_to(h, b->lanes, i, j), v_set1(HIDDEN));
             vf weight = v_select(hidden, zero, v_mul(exp_of_difference(score, max), v_load(t->inverse + j)));
             vf spread = v_select(v_equal(weight, zero), zero, v_mul(weight, v_sub(max, score)));
             v_store(cell, weight);
