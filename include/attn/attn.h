@@ -158,8 +158,8 @@ enum {
     ATTN_ALIBI = 1u << 4,     /* ALiBi with the default slopes 2^(-8(h+1)/H) (Press et al. 2022) when alibi_slopes is NULL */
     ATTN_MASK_DROP = 1u << 5, /* a bool or integer mask hides where it is true (PyTorch's nn.MultiheadAttention) */
     ATTN_AVERAGE = 1u << 6,   /* `weights` is averaged over the heads: [B,Lq,Lk] */
-    ATTN_RELAXED = 1u << 7    /* a row's bits may depend on how a call is split along Lq (for a
-                                 faster decode; so far nothing uses it), never beyond the error bound */
+    ATTN_RELAXED = 1u << 7    /* a faster decode (calls of up to 4 rows): a row's bits may depend on how a call is split along Lq, within
+                                 the error bound */
 };
 
 typedef enum attn_align {

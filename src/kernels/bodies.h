@@ -20,6 +20,7 @@
 #include "body_block.h"
 #include "body_hide.h"
 #include "body_few.h"
+#include "body_free.h"
 #include "body_attend.h"
 #include "body_trace.h"
 #include "body_sweep.h"

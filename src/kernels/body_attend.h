@@ -6,9 +6,9 @@ INLINE void multiply(product m, int64_t rows, int vecs)
 {
 #define WIDTH(n) case n:                                                                                                                   \
     if (m.ask && n * VL <= FEW_ROWS)                                                                                                       \
-        multiply_rows(m, rows, n, TILE_REGS, 1);                                                                                           \
+        multiply_rows(m, rows, n, TILE_REGS, 1, REALS);                                                                                    \
     else                                                                                                                                   \
-        multiply_rows(m, rows, n, TILE_REGS, 0);                                                                                           \
+        multiply_rows(m, rows, n, TILE_REGS, 0, REALS);                                                                                    \
     break;
     switch (vecs) {
         WIDTH(1) WIDTH(2) WIDTH(3) WIDTH(4)
@@ -29,16 +29,18 @@ KERNEL void score_keys(real *scores, const query_block *b, const real *q, const 
         if (is_wide)
             ask(&next);
         multiply((product){ .c = scores + key * b->lanes, .c_row = b->lanes, .chain = COLUMN_CHAIN,
-                            .a = k->data + key * k->position, .a_row = k->position, .a_term = 1,
+                            .a = layout_row(k, key), .a_row = k->position, .a_term = 1,
                             .b = q, .b_term = b->lanes, .terms = dim, .ask = next.rows ? &next : NULL },
                  least(step, n_keys - key), b->vecs);
     }
 }
 
-/* Scores of keys k with queries q [dim][lanes], by the way that suits the block. */
+/* Scores of all rows of the block into w->tile, by the way that suits it; q as bring_queries has them. */
 INLINE void score(const workspace *w, const query_block *b, const real *q, const row_layout *k, int64_t dim, int n_keys)
 {
-    if (scores_by_keys(b))
+    if (b->free)
+        score_free(w->tile, b, q, k, dim, n_keys);
+    else if (scores_by_keys(b, k->kind))
         score_few(w->tile, w->keys_across, b, q, k, dim, n_keys);
     else
         score_keys(w->tile, b, q, k, dim, n_keys);
@@ -60,8 +62,7 @@ KERNEL int values_finite(const row_layout *v, int64_t value_dim, int n_keys)
     vf zero = v_zero();
     for (int i = 0; i < n_keys; i++)
         for (int64_t c = 0; c < value_dim; c += VL) {
-            const real *at = v->data + i * v->position + c;
-            vf x = c + VL <= value_dim ? v_load(at) : v_load_first(at, (int)(value_dim - c));
+            vf x = c + VL <= value_dim ? load_of_row(v, i, c) : v_load_first(layout_row(v, i) + c, (int)(value_dim - c));
             zero = v_add(zero, v_sub(x, x));
         }
     return v_sum(zero) == 0;
@@ -76,7 +77,7 @@ KERNEL void mix_visible(const query_block *b, const real *weights, const hiding 
             vf sum = v_zero();
             for (int i = 0; i < n_keys; i++) {
                 vb hidden = v_equal(added_to(h, b->lanes, i, j), v_set1(HIDDEN));
-                vf value = v_set1(v->data[i * v->position + c]);
+                vf value = v_set1(layout_row(v, i)[c]);
                 sum = v_select(hidden, sum, v_fma(value, v_load(weights + i * b->lanes + j), sum));
             }
             v_store(out, b->fresh ? sum : v_add(v_load(out), sum));

@@ -32,6 +32,7 @@ typedef struct query_block {
     lane_state total;                    /* of the pieces before it */
     int pieces;                          /* how many those are */
     int few;                             /* a block of few rows: body_few.h */
+    int free;                            /* scores by body_free.h; q is what queries_in_vectors leaves */
     int fresh;                           /* nothing of the current piece has been mixed in yet */
 } query_block;
 
@@ -45,9 +46,10 @@ typedef struct workspace {
     real *raw_q;       /* [dim][BLOCK_LANES]: queries without the scale, for the scores stage */
 } workspace;
 
-/* Rows of reals with columns side by side: row r is head r % heads of position r / heads. */
+/* Rows with columns side by side: row r is head r % heads of position r / heads. Those of another kind than REALS have one head. */
 typedef struct row_layout {
-    const real *data;
+    const void *data;
+    number_kind kind;
     int64_t position, head, heads;
     request next; /* for the rows of the next key block, as memory holds them */
 } row_layout;
@@ -60,9 +62,22 @@ INLINE int64_t row_offset(const attn_rows *m, int64_t heads, int64_t r)
 {
     return heads == 1 ? r * m->position : r / heads * m->position + r % heads * m->head;
 }
+/* Row r of any kind; of reals. */
+INLINE const char *row_start(const row_layout *l, int64_t r)
+{
+    const int64_t at = l->heads == 1 ? r * l->position : r / l->heads * l->position + r % l->heads * l->head;
+    return (const char *)l->data + at * kind_bytes(l->kind);
+}
 INLINE const real *layout_row(const row_layout *l, int64_t r)
 {
-    return l->data + (l->heads == 1 ? r * l->position : r / l->heads * l->position + r % l->heads * l->head);
+    const void *row = row_start(l, r);
+    return row;
+}
+
+/* VL columns of row r of any kind, from c on. */
+INLINE vf load_of_row(const row_layout *l, int64_t r, int64_t c)
+{
+    return v_load_kind(row_start(l, r) + c * kind_bytes(l->kind), l->kind);
 }
 
 INLINE int is_direct(const attn_rows *m, int64_t columns) { return m->dtype == REAL_DTYPE && (m->column == 1 || columns <= 1); }
@@ -102,37 +117,71 @@ INLINE row_layout as_reals(const attn_rows *m, int64_t heads, int64_t first, int
     return (row_layout){ .data = memory, .position = columns, .heads = 1 };
 }
 
-/* Keys from `first` on as reals; ahead: the block of keys after them will be needed next, and soon. */
-INLINE row_layout keys_as_reals(const attn_rows *m, int64_t first, int64_t n, int64_t columns, real *memory, int ahead)
+/* Keys from `first` on as reals, or as they are if they have 16 bits and that is wanted; ahead: the block of keys after them will be needed
+   next, and soon. */
+INLINE row_layout key_rows(const attn_rows *m, int64_t first, int64_t n, int64_t columns, real *memory, int as_they_are, int ahead)
 {
     const int64_t size = attn_float_size(m->dtype);
-    row_layout l = as_reals(m, 1, first, n, columns, memory);
+    row_layout l = { .kind = kind_of(m->dtype), .position = m->position, .heads = 1 };
+    if (as_they_are && l.kind != REALS && m->column == 1)
+        l.data = (const uint16_t *)m->data + first * m->position;
+    else
+        l = as_reals(m, 1, first, n, columns, memory);
     if (ahead && m->column == 1)
         l.next = (request){ .next = (const char *)m->data + (first + KEY_BLOCK) * m->position * size, .row = m->position * size,
                             .lines = (columns * size + LINE_BYTES - 1) / LINE_BYTES, .rows = columns ? KEY_BLOCK : 0 };
     return l;
 }
 
-/* dst[col][row] = src[row][col] * factor; lanes from `rows` on repeat the last row. dst has room for round_up(cols, VL) rows. */
-KERNEL void rows_to_lanes(real *dst, int64_t lanes, const row_layout *src, int rows, int64_t cols, real factor)
+/* rows_to_lanes of one kind, which is a constant after inlining. */
+INLINE void rows_to_lanes_of(real *dst, int64_t lanes, const row_layout *src, int rows, int64_t cols, real factor,
+                             const number_kind kind)
 {
     for (int first = 0; first < lanes; first += VL, dst += VL) {
-        const real *row[VL];
+        const char *row[VL];
         for (int i = 0; i < VL; i++)
-            row[i] = layout_row(src, least(first + i, rows - 1));
+            row[i] = row_start(src, least(first + i, rows - 1));
         for (int64_t col = 0; col < cols; col += VL) {
             vf r[VL];
             if (col + VL <= cols)
                 UNROLL for (int i = 0; i < VL; i++)
-                    r[i] = v_load(row[i] + col);
+                    r[i] = v_load_kind(row[i] + col * kind_bytes(kind), kind);
             else
                 UNROLL for (int i = 0; i < VL; i++)
-                    r[i] = v_load_first(row[i] + col, (int)(cols - col));
+                    r[i] = v_load_first((const real *)(const void *)row[i] + col, (int)(cols - col));
             v_transpose(r);
             UNROLL for (int i = 0; i < VL; i++)
                 v_store(dst + (col + i) * lanes, v_mul(r[i], v_set1(factor)));
         }
     }
+}
+
+/* dst[col][row] = src[row][col] * factor; lanes from `rows` on repeat the last row. dst has room for round_up(cols, VL) rows. */
+KERNEL void rows_to_lanes(real *dst, int64_t lanes, const row_layout *src, int rows, int64_t cols, real factor)
+{
+    switch (src->kind) {
+    case REALS: rows_to_lanes_of(dst, lanes, src, rows, cols, factor, REALS); break;
+    case F16S: rows_to_lanes_of(dst, lanes, src, rows, cols, factor, F16S); break;
+    case BF16S: rows_to_lanes_of(dst, lanes, src, rows, cols, factor, BF16S); break;
+    }
+}
+
+/* dst: groups of VL rows (the last of fewer), in a group [dim / VL][row][VL]; the columns of the last vector are filled up with +0. */
+KERNEL void queries_in_vectors(real *dst, const row_layout *src, int rows, int64_t dim, real factor)
+{
+    for (int first = 0; first < rows; first += VL)
+        for (int64_t c = 0; c < dim; c += VL)
+            for (int row = first; row < rows && row < first + VL; row++, dst += VL)
+                v_store(dst, v_mul(v_load_first(layout_row(src, row) + c, (int)least(VL, dim - c)), v_set1(factor)));
+}
+
+/* Rows into `dst`, as the scores of the block want them. */
+INLINE void bring_queries(real *dst, const query_block *b, const row_layout *q, int64_t dim, real factor)
+{
+    if (b->free)
+        queries_in_vectors(dst, q, b->count, dim, factor);
+    else
+        rows_to_lanes(dst, b->lanes, q, b->count, dim, factor);
 }
 
 /* What leaves the kernel. The + 0 makes every zero +0: a hidden key of weight 0 turns a -0 into +0, and how many such keys a row meets
@@ -263,12 +312,12 @@ INLINE int64_t next_vecs(int64_t rows)
 INLINE void start_block(query_block *b, const attn_sdpa_job *job, const workspace *w, int64_t first, int64_t end, void *memory)
 {
     int64_t left = end - first;
-    *b = (query_block){ .first = first, .vecs = (int)next_vecs(left), .q = memory };
+    *b = (query_block){ .first = first, .vecs = (int)next_vecs(left), .q = memory, .free = job->any_order };
     b->lanes = b->vecs * VL;
     b->count = (int)least(left, b->lanes);
     real *rest = place_state(&b->now, b->q + round_up(job->dim, VL) * b->lanes, b->lanes, job->value_dim);
     place_state(&b->total, rest, b->lanes, job->value_dim);
     row_layout q = as_reals(&job->q, job->heads, first, b->count, job->dim, w->rows);
-    rows_to_lanes(b->q, b->lanes, &q, b->count, job->dim, (real)job->scale);
+    bring_queries(b->q, b, &q, job->dim, (real)job->scale);
     set_bounds(b, job);
 }

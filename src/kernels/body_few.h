@@ -8,13 +8,13 @@ enum { FEW_ROWS = 16, FEW_VECS = QUERY_VECS < 3 ? QUERY_VECS : 3 };
 
 INLINE int has_few_rows(const query_block *b, int64_t value_dim) { return b->lanes <= FEW_ROWS && value_dim % VL == 0; }
 
-INLINE void multiply_few(product m, int64_t rows, int vecs)
+INLINE void multiply_few(product m, int64_t rows, int vecs, const number_kind kind)
 {
 #define WIDTH(n) case n:                                                                                                                   \
     if (m.ask)                                                                                                                             \
-        multiply_rows(m, rows, n, TILE_REGS, 1);                                                                                           \
+        multiply_rows(m, rows, n, TILE_REGS, 1, kind);                                                                                     \
     else                                                                                                                                   \
-        multiply_rows(m, rows, n, TILE_REGS, 0);                                                                                           \
+        multiply_rows(m, rows, n, TILE_REGS, 0, kind);                                                                                     \
     break;
     switch (vecs) {
         WIDTH(1) WIDTH(2) WIDTH(3)
@@ -22,10 +22,14 @@ INLINE void multiply_few(product m, int64_t rows, int vecs)
 #undef WIDTH
 }
 
-/* Then a product over whole vectors of keys saves more than bringing K into lanes costs. */
-INLINE int scores_by_keys(const query_block *b) { return FEW_SCORE_ROWS && b->count <= FEW_SCORE_ROWS; }
+/* Then a product over whole vectors of keys saves more than bringing K into lanes costs. K of 16 bits is widened on the way, and else
+   would be widened before. */
+INLINE int scores_by_keys(const query_block *b, number_kind k)
+{
+    return b->count <= (k == REALS ? FEW_SCORE_ROWS : NARROW_SCORE_ROWS);
+}
 
-_Static_assert(FEW_SCORE_ROWS <= VL, "keys_across holds the scores of so many rows");
+_Static_assert(FEW_SCORE_ROWS <= VL && NARROW_SCORE_ROWS <= VL, "keys_across holds the scores of so many rows");
 
 /* scores[key][lane] as score_keys has them; across: workspace.keys_across */
 KERNEL void score_few(real *scores, real *across, const query_block *b, const real *q, const row_layout *k, int64_t dim, int n_keys)
@@ -36,21 +40,22 @@ KERNEL void score_few(real *scores, real *across, const query_block *b, const re
         spread(&next, tiles_of(n_keys, FEW_KEYS) * tiles_of(b->count, highest_tile(TILE_REGS, FEW_KEY_VECS)) * dim);
     for (int key = 0; key < n_keys; key += FEW_KEYS) {
         const int n = (int)least(FEW_KEYS, n_keys - key);
-        const row_layout keys = { .data = k->data + key * k->position, .position = k->position, .heads = 1 };
+        const row_layout keys = { .data = row_start(k, key), .kind = k->kind, .position = k->position, .heads = 1 };
         const row_layout rows = { .data = found, .position = FEW_KEYS, .heads = 1 };
         const product m = { .c = found, .c_row = FEW_KEYS, .chain = COLUMN_CHAIN, .a = q, .a_row = 1, .a_term = b->lanes,
                             .b = across, .b_term = FEW_KEYS, .terms = dim, .ask = &next };
         rows_to_lanes(across, FEW_KEYS, &keys, n, dim, 1);
         if (next.rows)
-            multiply_rows(m, b->count, FEW_KEY_VECS, TILE_REGS, 1);
+            multiply_rows(m, b->count, FEW_KEY_VECS, TILE_REGS, 1, REALS);
         else
-            multiply_rows(m, b->count, FEW_KEY_VECS, TILE_REGS, 0);
+            multiply_rows(m, b->count, FEW_KEY_VECS, TILE_REGS, 0, REALS);
         rows_to_lanes(scores + key * b->lanes, b->lanes, &rows, b->count, n, 1);
     }
 }
 
 /* out[row][column] += sum over key of v[key][column] * weights[key][row] */
-KERNEL void mix_few(const query_block *b, const real *weights, const row_layout *v, int64_t value_dim, int n_keys)
+INLINE void mix_few_of(const query_block *b, const real *weights, const row_layout *v, int64_t value_dim, int n_keys,
+                       const number_kind kind)
 {
     request next = v->next;
     if (next.rows)
@@ -60,8 +65,18 @@ KERNEL void mix_few(const query_block *b, const real *weights, const row_layout 
         multiply_few((product){ .c = out, .c_row = value_dim,
                                 .chain = n_keys, .adds = !b->fresh,
                                 .a = weights, .a_row = 1, .a_term = b->lanes,
-                                .b = v->data + c, .b_term = v->position, .terms = n_keys, .ask = next.rows ? &next : NULL },
-                     b->count, (int)least(FEW_VECS, (value_dim - c) / VL));
+                                .b = (const char *)v->data + c * kind_bytes(kind), .b_term = v->position,
+                                .terms = n_keys, .ask = next.rows ? &next : NULL },
+                     b->count, (int)least(FEW_VECS, (value_dim - c) / VL), kind);
+    }
+}
+
+KERNEL void mix_few(const query_block *b, const real *weights, const row_layout *v, int64_t value_dim, int n_keys)
+{
+    switch (v->kind) {
+    case REALS: mix_few_of(b, weights, v, value_dim, n_keys, REALS); break;
+    case F16S: mix_few_of(b, weights, v, value_dim, n_keys, F16S); break;
+    case BF16S: mix_few_of(b, weights, v, value_dim, n_keys, BF16S); break;
     }
 }
 
@@ -74,7 +89,7 @@ KERNEL void mix_few_visible(const query_block *b, const real *weights, const hid
             vf sum = v_zero();
             for (int i = 0; i < n_keys; i++)
                 if (is_seen(h, b->lanes, i, row))
-                    sum = v_fma(v_load(v->data + i * v->position + c), v_set1(weights[i * b->lanes + row]), sum);
+                    sum = v_fma(load_of_row(v, i, c), v_set1(weights[i * b->lanes + row]), sum);
             v_store(out, b->fresh ? sum : v_add(v_load(out), sum));
         }
 }

@@ -15,19 +15,6 @@ enum {
 };
 _Static_assert(ATTN_LINEAR_COLUMNS % PANEL == 0, "a part of the columns begins with a panel");
 
-/* How weights lie in memory. */
-typedef enum weight_kind { REAL_WEIGHTS, F16_WEIGHTS, BF16_WEIGHTS } weight_kind;
-
-INLINE weight_kind kind_of(attn_dtype t) { return t == ATTN_F16 ? F16_WEIGHTS : t == ATTN_BF16 ? BF16_WEIGHTS : REAL_WEIGHTS; }
-INLINE int64_t weight_bytes(weight_kind kind) { return kind == REAL_WEIGHTS ? (int64_t)sizeof(real) : (int64_t)sizeof(uint16_t); }
-
-/* VL weights. */
-INLINE vf v_load_weights(const char *p, const weight_kind kind)
-{
-    const void *weights = p;
-    return kind == F16_WEIGHTS ? v_load_f16(weights) : kind == BF16_WEIGHTS ? v_load_bf16(weights) : v_load(weights);
-}
-
 typedef struct linear_piece {
     real *c; /* [rows][panels*PANEL] */
     const real *a, *bias;
@@ -38,13 +25,13 @@ typedef struct linear_piece {
 } linear_piece;
 
 /* One tile: rows, panels and kind are constants after inlining, and sum[] is in registers as acc[] of body_tile.h is. */
-INLINE void linear_tile(const linear_piece *m, const int rows, const int panels, const weight_kind kind)
+INLINE void linear_tile(const linear_piece *m, const int rows, const int panels, const number_kind kind)
 {
     const int vecs = panels * GEMM_VECS, regs = rows * vecs;
     const real *a = m->a, *bias = m->bias;
     const char *b = m->panel;
     real *const c = m->c;
-    const int64_t vec_bytes = VL * weight_bytes(kind), term_bytes = GEMM_VECS * vec_bytes;
+    const int64_t vec_bytes = VL * kind_bytes(kind), term_bytes = GEMM_VECS * vec_bytes;
     const int64_t terms = m->terms, panel_bytes = terms * term_bytes, a_stride = m->a_stride, c_stride = m->c_stride;
     const char *next = m->next;
     vf sum[GEMM_REGS], total[GEMM_REGS];
@@ -59,7 +46,7 @@ INLINE void linear_tile(const linear_piece *m, const int rows, const int panels,
         for (; b < end; b += term_bytes, a++) {
             vf w[GEMM_REGS];
             UNROLL for (int i = 0; i < vecs; i++)
-                w[i] = v_load_weights(b + i / GEMM_VECS * panel_bytes + i % GEMM_VECS * vec_bytes, kind);
+                w[i] = v_load_kind(b + i / GEMM_VECS * panel_bytes + i % GEMM_VECS * vec_bytes, kind);
             UNROLL for (int i = 0; i < regs; i++)
                 sum[i] = v_fma(v_set1(a[i / vecs * a_stride]), w[i % vecs], sum[i]);
         }
@@ -75,7 +62,7 @@ INLINE void linear_tile(const linear_piece *m, const int rows, const int panels,
 INLINE int panels_beside(int64_t rows) { return rows * 4 <= HIGHEST ? 4 : rows * 2 <= HIGHEST ? 2 : 1; }
 
 /* All rows over the panels of one tile, in tiles of nearly equal height: 10 rows are 5 + 5, not 6 + 4. */
-INLINE void linear_panels_of(linear_piece m, int64_t rows, int panels, const weight_kind kind)
+INLINE void linear_panels_of(linear_piece m, int64_t rows, int panels, const number_kind kind)
 {
 #define HEIGHT(n)                                                                                                                          \
     case n:                                                                                                                                \
@@ -86,7 +73,7 @@ INLINE void linear_panels_of(linear_piece m, int64_t rows, int panels, const wei
         break;
     int64_t tiles = (rows + HIGHEST - 1) / HIGHEST;
     const int64_t chains = (m.terms + CHAIN - 1) / CHAIN, asks = greatest(tiles * chains, 1);
-    const int64_t lines = (m.terms * PANEL * weight_bytes(kind) + LINE_BYTES - 1) / LINE_BYTES;
+    const int64_t lines = (m.terms * PANEL * kind_bytes(kind) + LINE_BYTES - 1) / LINE_BYTES;
     m.next = m.panel + lines * LINE_BYTES;
     m.next_lines = tiles >= ASKING_TILES ? (lines + asks - 1) / asks : 0;
     for (; tiles > 0; tiles--) {
@@ -100,19 +87,19 @@ INLINE void linear_panels_of(linear_piece m, int64_t rows, int panels, const wei
 #undef HEIGHT
 }
 
-KERNEL void linear_panels(const linear_piece *m, int64_t rows, int panels, weight_kind kind)
+KERNEL void linear_panels(const linear_piece *m, int64_t rows, int panels, number_kind kind)
 {
     switch (kind) {
-    case REAL_WEIGHTS: linear_panels_of(*m, rows, panels, REAL_WEIGHTS); break;
-    case F16_WEIGHTS: linear_panels_of(*m, rows, panels, F16_WEIGHTS); break;
-    case BF16_WEIGHTS: linear_panels_of(*m, rows, panels, BF16_WEIGHTS); break;
+    case REALS: linear_panels_of(*m, rows, panels, REALS); break;
+    case F16S: linear_panels_of(*m, rows, panels, F16S); break;
+    case BF16S: linear_panels_of(*m, rows, panels, BF16S); break;
     }
 }
 _Static_assert(HIGHEST <= 6, "a case for every height");
 
 static int64_t linear_size(attn_dtype dtype, int64_t terms, int64_t columns)
 {
-    return (columns + PANEL - 1) / PANEL * PANEL * terms * weight_bytes(kind_of(dtype));
+    return (columns + PANEL - 1) / PANEL * PANEL * terms * kind_bytes(kind_of(dtype));
 }
 
 #define PACK(type)                                                                                                                         \
@@ -125,7 +112,7 @@ static int64_t linear_size(attn_dtype dtype, int64_t terms, int64_t columns)
 static void linear_pack(void *packed, const void *w, attn_dtype dtype, int64_t row_stride, int64_t column_stride, int64_t terms,
                         int64_t columns)
 {
-    if (kind_of(dtype) == REAL_WEIGHTS)
+    if (kind_of(dtype) == REALS)
         PACK(real)
     else
         PACK(uint16_t)
@@ -154,13 +141,13 @@ KERNEL void linear_edge(const attn_linear_job *job, linear_piece m, int64_t colu
 
 static void linear(const attn_linear_job *job)
 {
-    const weight_kind kind = kind_of(job->dtype);
+    const number_kind kind = kind_of(job->dtype);
     const real *bias = job->bias;
     int panels = panels_beside(job->rows);
     for (int64_t column = 0; column < job->columns; column += panels * PANEL) {
         const linear_piece m = { .c = (real *)job->c + column, .c_stride = job->c_stride,
                                  .a = job->a, .a_stride = job->a_stride,
-                                 .panel = (const char *)job->packed + column * job->terms * weight_bytes(kind), .terms = job->terms,
+                                 .panel = (const char *)job->packed + column * job->terms * kind_bytes(kind), .terms = job->terms,
                                  .bias = bias ? bias + column : NULL };
         if (column + panels * PANEL > job->columns)
             panels = 1;

@@ -97,6 +97,13 @@ INLINE int waits_for_memory(const query_block *b, const attn_sdpa_job *job)
     return b->lanes <= FEW_ROWS && job->n_keys * (job->dim + job->value_dim) * attn_float_size(job->k.dtype) > L2_BYTES;
 }
 
+/* Are the keys of a block that is alone widened on their way into its tiles, or once before? Late pays up to FEW_ROWS rows; the tiles of
+   score_keys, where K's elements are scalars, cannot. */
+INLINE int widens_keys_late(const query_block *b, const attn_sdpa_job *job)
+{
+    return b->count <= FEW_ROWS && job->dim % VL == 0 && (b->free || scores_by_keys(b, kind_of(job->k.dtype)));
+}
+
 /* The keys [key, end) of one piece, for all blocks. */
 INLINE void attend_piece(query_block *block, int n, const attn_sdpa_job *job, const workspace *w, int64_t key, int64_t end)
 {
@@ -112,8 +119,8 @@ INLINE void attend_piece(query_block *block, int n, const attn_sdpa_job *job, co
         }
         if (n_keys == 0)
             continue;
-        row_layout k = keys_as_reals(&job->k, key, n_keys, job->dim, w->k, ahead);
-        row_layout v = keys_as_reals(&job->v, key, n_keys, job->value_dim, w->v, ahead);
+        row_layout k = key_rows(&job->k, key, n_keys, job->dim, w->k, n == 1 && widens_keys_late(block, job), ahead);
+        row_layout v = key_rows(&job->v, key, n_keys, job->value_dim, w->v, n == 1 && block->few, ahead);
         int finite = !hides || values_finite(&v, job->value_dim, n_keys);
         for (int i = 0; i < n; i++) {
             int seen = keys_in_reach(&block[i], key, end);

@@ -7,6 +7,19 @@
 enum { MAX_ROWS = 12, MAX_VECS = 4, COLUMN_CHAIN = 32, ASK_TERMS = 16, ASK_KEYS = 16 };
 enum { LINE_BYTES = 64, LINE = LINE_BYTES / (int)sizeof(real) };
 
+/* How numbers lie in memory. Those of 16 bits are widened, exactly, where they are used: the bits are those of reals. */
+typedef enum number_kind { REALS, F16S, BF16S } number_kind;
+
+INLINE number_kind kind_of(attn_dtype t) { return t == ATTN_F16 ? F16S : t == ATTN_BF16 ? BF16S : REALS; }
+INLINE int64_t kind_bytes(number_kind kind) { return kind == REALS ? (int64_t)sizeof(real) : (int64_t)sizeof(uint16_t); }
+
+/* VL numbers. */
+INLINE vf v_load_kind(const char *p, const number_kind kind)
+{
+    const void *numbers = p;
+    return kind == F16S ? v_load_f16(numbers) : kind == BF16S ? v_load_bf16(numbers) : v_load(numbers);
+}
+
 /* K and V of few rows, and masks, wait for memory, which has more streams of them than the CPU's own prefetch follows. What a product asks
    memory for while it computes: rows of lines that the next one needs, a few at a time. Line after line as they lie: a line of every row in
    turn takes up to twice as long to come. */
@@ -34,25 +47,27 @@ typedef struct product {
     int64_t chain;     /* terms of a chain */
     const real *a; /* A[r][t] = a[r*a_row + t*a_term] */
     int64_t a_row, a_term;
-    const real *b; /* B[t] = b + t*b_term */
+    const void *b; /* B[t] = b + t*b_term, of the kind that the product is told */
     int64_t b_term;
     int64_t terms;
     request *ask; /* or NULL */
 } product;
 
 /* Terms [first, end) added to acc. */
-INLINE void tile_terms(const product *m, vf *acc, const int rows, const int vecs, int64_t first, int64_t end)
+INLINE void tile_terms(const product *m, vf *acc, const int rows, const int vecs, int64_t first, int64_t end, const number_kind kind)
 {
-    const real *a = m->a, *b = m->b;
-    const int64_t a_row = m->a_row, a_term = m->a_term, b_term = m->b_term;
+    const real *a = m->a;
+    const char *b = m->b;
+    const int64_t a_row = m->a_row, a_term = m->a_term, b_term = m->b_term * kind_bytes(kind), b_vec = VL * kind_bytes(kind);
     for (int64_t t = first; t < end; t++)
         UNROLL for (int i = 0; i < rows * vecs; i++)
-            acc[i] = v_fma(v_set1(a[i / vecs * a_row + t * a_term]), v_load(b + t * b_term + i % vecs * VL), acc[i]);
+            acc[i] = v_fma(v_set1(a[i / vecs * a_row + t * a_term]), v_load_kind(b + t * b_term + i % vecs * b_vec, kind),
+                               acc[i]);
 }
 
-/* One tile. rows, vecs and asks (is m->ask followed?) are constants after inlining: acc[] is rows*vecs registers, acc[i] = row i/vecs,
-   vector i%vecs. One flat loop over acc is the form that both gcc and clang keep in registers. */
-INLINE void tile(const product *m, const int rows, const int vecs, const int asks)
+/* One tile. rows, vecs, asks (is m->ask followed?) and the kind of B are constants after inlining: acc[] is rows*vecs registers,
+   acc[i] = row i/vecs, vector i%vecs. One flat loop over acc is the form that both gcc and clang keep in registers. */
+INLINE void tile(const product *m, const int rows, const int vecs, const int asks, const number_kind kind)
 {
     int adds = m->adds;
     int64_t first = 0;
@@ -63,10 +78,10 @@ INLINE void tile(const product *m, const int rows, const int vecs, const int ask
             acc[i] = v_zero();
         for (int64_t t = first; asks && t < end; t += ASK_TERMS) {
             ask(m->ask);
-            tile_terms(m, acc, rows, vecs, t, t + ASK_TERMS < end ? t + ASK_TERMS : end);
+            tile_terms(m, acc, rows, vecs, t, t + ASK_TERMS < end ? t + ASK_TERMS : end, kind);
         }
         if (!asks)
-            tile_terms(m, acc, rows, vecs, first, end);
+            tile_terms(m, acc, rows, vecs, first, end, kind);
         if (adds)
             UNROLL for (int i = 0; i < rows * vecs; i++)
                 acc[i] = v_add(v_load(m->c + i / vecs * m->c_row + i % vecs * VL), acc[i]);
@@ -78,9 +93,9 @@ INLINE void tile(const product *m, const int rows, const int vecs, const int ask
 }
 
 /* The tile of a height known only at run time: one case for each, so that every remainder has a tile of its own. */
-INLINE void tile_of_height(const product *m, int rows, const int vecs, const int highest, const int asks)
+INLINE void tile_of_height(const product *m, int rows, const int vecs, const int highest, const int asks, const number_kind kind)
 {
-#define HEIGHT(n) case n: if (n <= highest) tile(m, n, vecs, asks); break;
+#define HEIGHT(n) case n: if (n <= highest) tile(m, n, vecs, asks, kind); break;
     switch (rows) {
         HEIGHT(1) HEIGHT(2) HEIGHT(3) HEIGHT(4) HEIGHT(5) HEIGHT(6)
         HEIGHT(7) HEIGHT(8) HEIGHT(9) HEIGHT(10) HEIGHT(11) HEIGHT(12)
@@ -92,12 +107,12 @@ INLINE int highest_tile(int regs, int vecs) { return regs / vecs < MAX_ROWS ? re
 INLINE int64_t tiles_of(int64_t rows, int highest) { return (rows + highest - 1) / highest; }
 
 /* All rows, in tiles of nearly equal height: 10 rows are 5 + 5, not 6 + 4. */
-INLINE void multiply_rows(product m, int64_t rows, const int vecs, const int regs, const int asks)
+INLINE void multiply_rows(product m, int64_t rows, const int vecs, const int regs, const int asks, const number_kind kind)
 {
     const int highest = highest_tile(regs, vecs);
     for (int64_t tiles = tiles_of(rows, highest); tiles > 0; tiles--) {
         int height = (int)((rows + tiles - 1) / tiles);
-        tile_of_height(&m, height, vecs, highest, asks);
+        tile_of_height(&m, height, vecs, highest, asks, kind);
         m.c += height * m.c_row;
         m.a += height * m.a_row;
         rows -= height;

@@ -105,7 +105,7 @@ INLINE void trace_block(const query_block *b, const attn_sdpa_job *job, const wo
     }
     if (job->scores.data) {
         row_layout q = as_reals(&job->q, job->heads, b->first, b->count, job->dim, w->rows);
-        rows_to_lanes(w->raw_q, b->lanes, &q, b->count, job->dim, 1);
+        bring_queries(w->raw_q, b, &q, job->dim, 1);
     }
     for (int64_t key = 0; key < job->n_keys; key += KEY_BLOCK)
         trace_keys(b, job, w, &t, key, (int)least(KEY_BLOCK, job->n_keys - key));

@@ -19,11 +19,16 @@ typedef struct attn_rows {
 
 enum { ATTN_MAX_ADDED = 2 }; /* a float mask and a bias */
 
+/* Calls of up to so many positions may have any_order: beyond, it is not faster. A function of Lq alone, so that heads and batch may be
+   split. */
+enum { ATTN_FREE_POSITIONS = 4 };
+
 /* Attention of `heads` query heads that share one KV head of one item. The kernel's `real` is float or double; by-products are real. */
 typedef struct attn_sdpa_job {
     attn_rows q, k, v, out; /* of k and v only position and column are used */
     int64_t heads, positions, n_keys;
     int64_t dim, value_dim;
+    int any_order;                  /* scores by body_free.h: another order of their sums, and other bits */
     double scale, softcap;          /* softcap 0 = off */
     int64_t offset;                 /* position of row i of the item: offset + i */
     int64_t left, right;            /* keys visible before and after the position; ATTN_FAR = open. Causal: right is 0 at most */

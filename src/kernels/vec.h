@@ -24,6 +24,8 @@
    v_scale2(a, x)                 a * 2^floor(x), a in [1,2]; below -126 (-1022) the denormal or 0, and 0 at -inf; any value for NaN.
                                   NaN if a is NaN, whatever x
    v_sum(a) v_top(a)              sum, in an order of the level's own / maximum of the lanes, unspecified if one is NaN
+   v_sums_part(r) v_sums_whole(p) VL vectors r[i] -> lane i: the sum of the lanes of r[i], all in the same order, the level's own, in two
+                                  steps: SUMS_PART of them at a time become one, and the VL / SUMS_PART of those become the sums
    v_transpose(r)                 r[i] lane j <-> r[j] lane i, VL vectors
    v_prefetch(p)                  hint: bring the line of p into L2; p may point anywhere
 
@@ -31,6 +33,9 @@
    QUERY_VECS                     vectors in the widest block of queries
    TILE_REGS                      accumulators of one register tile of attention
    FEW_SCORE_ROWS                 rows of a block up to which scores have keys as lanes, where that was measured to be faster
+   NARROW_SCORE_ROWS              the same where K has 16 bits: it need not be widened before
+   FREE_PASS, FREE_REGS           rows that a tile of scores in free order (body_free.h) does at a time, a multiple of SUMS_PART that
+                                  divides VL, and its accumulators: 12 of 16 registers leave room for a key and its row
    GEMM_VECS, GEMM_REGS           the same two of the linear layer; GEMM_VECS * VL is the width of a packed panel */
 #ifndef ATTN_VEC_H
 #define ATTN_VEC_H

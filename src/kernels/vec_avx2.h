@@ -11,6 +11,10 @@
 #define QUERY_VECS 3 /* 24 queries */
 #define TILE_REGS 12 /* of 16 registers */
 #define FEW_SCORE_ROWS 3
+#define NARROW_SCORE_ROWS 6
+#define SUMS_PART 4
+#define FREE_PASS 4
+#define FREE_REGS 12
 #define GEMM_VECS 2
 #define GEMM_REGS 12
 
@@ -76,6 +80,14 @@ OP real v_top(vf a)
     __m128 h = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     h = _mm_max_ps(h, _mm_movehl_ps(h, h));
     return _mm_cvtss_f32(_mm_max_ss(h, _mm_movehdup_ps(h)));
+}
+
+/* Pairs of lanes, then quads, then the halves. */
+OP vf v_add_pairs(vf a, vf b) { return v_add(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd)); }
+OP vf v_sums_part(const vf r[SUMS_PART]) { return v_add_pairs(v_add_pairs(r[0], r[1]), v_add_pairs(r[2], r[3])); }
+OP vf v_sums_whole(const vf p[VL / SUMS_PART])
+{
+    return v_add(_mm256_permute2f128_ps(p[0], p[1], 0x20), _mm256_permute2f128_ps(p[0], p[1], 0x31));
 }
 
 /* Pairs, then quads inside each 128-bit half; then the halves. */

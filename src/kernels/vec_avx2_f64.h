@@ -14,6 +14,10 @@
 #define QUERY_VECS 3 /* 12 queries */
 #define TILE_REGS 12 /* of 16 registers */
 #define FEW_SCORE_ROWS 0
+#define NARROW_SCORE_ROWS 0
+#define SUMS_PART 2
+#define FREE_PASS 4
+#define FREE_REGS 12
 #define GEMM_VECS 2
 #define GEMM_REGS 12
 
@@ -79,6 +83,14 @@ OP real v_top(vf a)
 {
     __m128d h = _mm_max_pd(_mm256_castpd256_pd128(a), _mm256_extractf128_pd(a, 1));
     return _mm_cvtsd_f64(_mm_max_sd(h, _mm_unpackhi_pd(h, h)));
+}
+
+/* Pairs of lanes, then the halves. */
+OP vf v_add_pairs(vf a, vf b) { return v_add(_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b)); }
+OP vf v_sums_part(const vf r[SUMS_PART]) { return v_add_pairs(r[0], r[1]); }
+OP vf v_sums_whole(const vf p[VL / SUMS_PART])
+{
+    return v_add(_mm256_permute2f128_pd(p[0], p[1], 0x20), _mm256_permute2f128_pd(p[0], p[1], 0x31));
 }
 
 /* Pairs inside each 128-bit half, then the halves. */

@@ -11,6 +11,10 @@
 #define QUERY_VECS 4 /* 64 queries */
 #define TILE_REGS 16 /* of 32 registers */
 #define FEW_SCORE_ROWS 0
+#define NARROW_SCORE_ROWS 0
+#define SUMS_PART 4
+#define FREE_PASS 8
+#define FREE_REGS 24
 #define GEMM_VECS 4
 #define GEMM_REGS 24
 
@@ -66,6 +70,12 @@ OP vf v_scale2(vf a, vf x) { return _mm512_scalef_ps(a, x); }
 
 OP real v_sum(vf a) { return _mm512_reduce_add_ps(a); }
 OP real v_top(vf a) { return _mm512_reduce_max_ps(a); }
+
+/* Pairs of lanes, then quads, then the four 128-bit parts in pairs. */
+OP vf v_add_pairs(vf a, vf b) { return v_add(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd)); }
+OP vf v_add_parts(vf a, vf b) { return v_add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd)); }
+OP vf v_sums_part(const vf r[SUMS_PART]) { return v_add_pairs(v_add_pairs(r[0], r[1]), v_add_pairs(r[2], r[3])); }
+OP vf v_sums_whole(const vf p[VL / SUMS_PART]) { return v_add_parts(v_add_parts(p[0], p[1]), v_add_parts(p[2], p[3])); }
 
 /* Pairs, then quads inside each 128-bit part; then the 4x4 grid of parts. */
 OP void v_transpose(vf r[VL])

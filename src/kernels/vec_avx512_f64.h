@@ -14,6 +14,10 @@
 #define QUERY_VECS 4 /* 32 queries */
 #define TILE_REGS 16 /* of 32 registers */
 #define FEW_SCORE_ROWS 0
+#define NARROW_SCORE_ROWS 0
+#define SUMS_PART 2
+#define FREE_PASS 8
+#define FREE_REGS 24
 #define GEMM_VECS 4
 #define GEMM_REGS 24
 
@@ -69,6 +73,12 @@ OP vf v_scale2(vf a, vf x) { return _mm512_scalef_pd(a, x); }
 
 OP real v_sum(vf a) { return _mm512_reduce_add_pd(a); }
 OP real v_top(vf a) { return _mm512_reduce_max_pd(a); }
+
+/* Pairs of lanes, then the four 128-bit parts in pairs. */
+OP vf v_add_pairs(vf a, vf b) { return v_add(_mm512_unpacklo_pd(a, b), _mm512_unpackhi_pd(a, b)); }
+OP vf v_add_parts(vf a, vf b) { return v_add(_mm512_shuffle_f64x2(a, b, 0x88), _mm512_shuffle_f64x2(a, b, 0xdd)); }
+OP vf v_sums_part(const vf r[SUMS_PART]) { return v_add_pairs(r[0], r[1]); }
+OP vf v_sums_whole(const vf p[VL / SUMS_PART]) { return v_add_parts(v_add_parts(p[0], p[1]), v_add_parts(p[2], p[3])); }
 
 /* Pairs inside each 128-bit part; then the 4x4 grid of parts, in two steps. */
 OP void v_transpose(vf r[VL])

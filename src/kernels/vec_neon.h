@@ -11,6 +11,10 @@
 #define QUERY_VECS 4 /* 16 queries */
 #define TILE_REGS 16 /* of 32 registers */
 #define FEW_SCORE_ROWS 0
+#define NARROW_SCORE_ROWS 0
+#define SUMS_PART 4
+#define FREE_PASS 4
+#define FREE_REGS 24
 #define GEMM_VECS 4
 #define GEMM_REGS 24
 
@@ -78,6 +82,10 @@ OP vf v_scale2(vf a, vf x)
 
 OP real v_sum(vf a) { return vaddvq_f32(a); }
 OP real v_top(vf a) { return vmaxvq_f32(a); }
+
+/* Pairs of lanes, then the halves. */
+OP vf v_sums_part(const vf r[SUMS_PART]) { return vpaddq_f32(vpaddq_f32(r[0], r[1]), vpaddq_f32(r[2], r[3])); }
+OP vf v_sums_whole(const vf p[VL / SUMS_PART]) { return p[0]; }
 
 /* Pairs, then pairs of pairs. */
 OP void v_transpose(vf r[VL])

@@ -14,6 +14,10 @@
 #define QUERY_VECS 4 /* 8 queries */
 #define TILE_REGS 16 /* of 32 registers */
 #define FEW_SCORE_ROWS 0
+#define NARROW_SCORE_ROWS 0
+#define SUMS_PART 2
+#define FREE_PASS 2
+#define FREE_REGS 16
 #define GEMM_VECS 4
 #define GEMM_REGS 24
 
@@ -82,6 +86,9 @@ OP vf v_scale2(vf a, vf x)
 
 OP real v_sum(vf a) { return vaddvq_f64(a); }
 OP real v_top(vf a) { return vmaxvq_f64(a); }
+
+OP vf v_sums_part(const vf r[SUMS_PART]) { return vpaddq_f64(r[0], r[1]); }
+OP vf v_sums_whole(const vf p[VL / SUMS_PART]) { return p[0]; }
 
 OP void v_transpose(vf r[VL])
 {

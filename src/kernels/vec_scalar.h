@@ -12,6 +12,10 @@
 #define QUERY_VECS 4
 #define TILE_REGS 8
 #define FEW_SCORE_ROWS 0
+#define NARROW_SCORE_ROWS 0
+#define SUMS_PART 1
+#define FREE_PASS 1
+#define FREE_REGS 8
 #define GEMM_VECS 4
 #define GEMM_REGS 8
 
@@ -84,6 +88,8 @@ OP vf v_select_bit(const word *w, int i, vf a, vf b) { return *w >> i & 1 ? a : 
 
 OP real v_sum(vf a) { return a; }
 OP real v_top(vf a) { return a; }
+OP vf v_sums_part(const vf r[SUMS_PART]) { return r[0]; }
+OP vf v_sums_whole(const vf p[VL / SUMS_PART]) { return p[0]; }
 OP void v_transpose(vf r[VL]) { (void)r; }
 OP void v_prefetch(const void *p) { (void)p; }
 

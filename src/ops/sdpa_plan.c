@@ -215,6 +215,7 @@ void attn_plan_job(attn_sdpa_job *j, const attn_plan *p, int64_t item, int64_t k
                          .n_keys = at.keys,
                          .dim = p->dim,
                          .value_dim = p->value_dim,
+                         .any_order = (o->flags & ATTN_RELAXED) != 0 && at.rows <= ATTN_FREE_POSITIONS,
                          .scale = p->scale,
                          .softcap = o->softcap,
                          .offset = at.offset,

@@ -25,7 +25,8 @@ call new_call(pool *p, rng *r, attn_dtype t, sizes s, unsigned features) {
     fill_normal(&c.q, r, features & STEEP ? 15 : 2);
     fill_normal(&c.k, r, 2);
     fill_normal(&c.v, r, features & TINY ? 0x1p-149 : 1);
-    c.o.flags |= (features & CAUSAL ? ATTN_CAUSAL : 0) | (features & WINDOW ? ATTN_WINDOW : 0) | (features & ALIBI ? ATTN_ALIBI : 0);
+    c.o.flags |= (features & CAUSAL ? ATTN_CAUSAL : 0) | (features & WINDOW ? ATTN_WINDOW : 0) | (features & ALIBI ? ATTN_ALIBI : 0) |
+                 (features & RELAXED ? ATTN_RELAXED : 0);
     c.o.window_left = features & FAR ? 700 : 45;
     c.o.window_right = 7;
     c.o.softcap = features & SOFTCAP ? 5 : 0;

@@ -16,6 +16,7 @@ enum feature {
     FAR = 256,   /* with WINDOW: 700 keys to the left instead of 45 */
     STEEP = 512, /* logits of +-30, so that running maxima grow */
     TINY = 1024, /* values of a denormal or two, so that weighted sums become zeros of either sign */
+    RELAXED = 2048,
 };
 
 typedef struct sizes {

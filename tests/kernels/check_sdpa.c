@@ -243,6 +243,8 @@ static void choose_arithmetic(sdpa_case *x)
     attn_sdpa_opts *o = &x->p.opts;
     o->flags |= ATTN_SCALE;
     o->scale = j->scale = rng_chance(r, 0.6) ? 1 / sqrt((double)j->dim) : scales[rng_int(r, 0, 3)];
+    j->any_order = rng_chance(r, 0.3);
+    o->flags |= j->any_order ? ATTN_RELAXED : 0;
     o->softcap = j->softcap = rng_chance(r, 0.2) ? (rng_chance(r, 0.5) ? 2 : 30) : 0;
     x->p.slopes = new_vector(&x->p.memory, ATTN_F64, j->heads);
     x->p.sinks = new_vector(&x->p.memory, ATTN_F64, j->heads);

@@ -338,6 +338,37 @@ static void test_sum(void)
     }
 }
 
+/* Each sum is that of its vector, and has the bits that the same vector gives in any other place. */
+static void test_sums(void)
+{
+    real x[VL][VL], got[VL], moved[VL];
+    for (int round = 0; round < 1000; round++) {
+        const int by = round % VL, is_whole = round % 2;
+        vf part[2][VL / SUMS_PART];
+        for (int i = 0; i < VL * VL; i++)
+            x[i / VL][i % VL] = is_whole ? (real)(int)(random_bits() % 2001) - 1000 : uniform(-9, 9);
+        for (int i = 0; i < VL; i += SUMS_PART) {
+            vf here[SUMS_PART], there[SUMS_PART];
+            for (int j = 0; j < SUMS_PART; j++) {
+                here[j] = v_load(x[i + j]);
+                there[j] = v_load(x[(i + j + by) % VL]);
+            }
+            part[0][i / SUMS_PART] = v_sums_part(here);
+            part[1][i / SUMS_PART] = v_sums_part(there);
+        }
+        v_store(got, v_sums_whole(part[0]));
+        v_store(moved, v_sums_whole(part[1]));
+        for (int i = 0; i < VL; i++) {
+            real want = 0;
+            for (int j = 0; j < VL; j++)
+                want += x[i][j];
+            if (is_whole)
+                check_bits("integers", want, got[i]);
+            check_bits("another place", got[(i + by) % VL], moved[i]);
+        }
+    }
+}
+
 static void test_top(void)
 {
     real x[VL];
@@ -420,6 +451,7 @@ static const struct {
     { "constants", test_constants }, { "v_load_first", test_load }, { "v_store_first", test_store }, { "v_load, v_store", test_unaligned },
     { "v_nonzero_bytes", test_nonzero_bytes }, { "v_select_bit", test_select_bit }, { "16 bits", test_16_bits },
     { "v_prefetch", test_prefetch }, { "v_any", test_any }, { "v_sum", test_sum },
+    { "v_sums_part, v_sums_whole", test_sums },
     { "v_top", test_top }, { "v_transpose", test_transpose }, { "exp2 pieces", test_exp2_pieces },
 };
 
