@@ -50,16 +50,16 @@ typedef struct attn_sdpa_job {
     double average;                                    /* 0: weights are written; else they are added times this, in the order of heads */
 } attn_sdpa_job;
 
-/* C [rows][columns] = bias + A W over weights packed by linear_pack. A row's bits depend on nothing but the row, an element's on nothing
-   but its row and column, and not on how many bits the weights have: a job may begin at column c, a multiple of ATTN_LINEAR_COLUMNS, with
-   packed, bias and c advanced: by c * terms weights, c and c. */
+/* C [rows][columns] = bias + A W over weights packed by linear_pack and rows packed by linear_rows. A row's bits depend on nothing but the
+   row, an element's on nothing but its row and column, and not on how many bits the weights have: a job may begin at column c, a multiple
+   of ATTN_LINEAR_COLUMNS, with packed, bias and c advanced: by c * terms weights, c and c. */
 enum { ATTN_LINEAR_COLUMNS = 64 };
 typedef struct attn_linear_job {
-    const void *a; /* real [rows][terms], a_stride elements between rows */
+    const void *a; /* real [rows][terms], packed: a row alone is packed as it lies */
     void *c;       /* real [rows][columns], c_stride between rows */
     const void *packed, *bias; /* bias real [columns], or NULL */
     attn_dtype dtype;          /* of the packed weights: f16, bf16, or that of real */
-    int64_t rows, terms, columns, a_stride, c_stride;
+    int64_t rows, terms, columns, c_stride;
 } attn_linear_job;
 
 /* An activation of a row, as the table has them. */
@@ -75,6 +75,7 @@ typedef void attn_activate_kernel(void *x, const void *other, int64_t n);
    sdpa_join     states: of all pieces, in order; they are used up. Then the outputs are there
    linear_size   bytes of the packed weights of a dtype: f16, bf16, or that of real
    linear_pack   packs W [terms][columns] (strides in elements) of that dtype: also zeroes the padding
+   linear_rows   packs the rows of A [rows][terms], a_stride elements between rows, into as many reals
    linear        the product
    gelu, gelu_tanh, silu, relu   of every real of x [n], in place, times those of other [n] unless it is NULL; an element's bits depend
                  on nothing but the element
@@ -92,6 +93,7 @@ typedef void attn_activate_kernel(void *x, const void *other, int64_t n);
     X(int64_t, linear_size, (attn_dtype dtype, int64_t terms, int64_t columns))                                                            \
     X(void, linear_pack, (void *packed, const void *w, attn_dtype dtype, int64_t row_stride, int64_t column_stride, int64_t terms,         \
                           int64_t columns))                                                                                                \
+    X(void, linear_rows, (void *packed, const void *a, int64_t a_stride, int64_t rows, int64_t terms))                                     \
     X(void, linear, (const attn_linear_job *job))                                                                                          \
     X(void, gelu, (void *x, const void *other, int64_t n))                                                                                 \
     X(void, gelu_tanh, (void *x, const void *other, int64_t n))                                                                            \

@@ -11,6 +11,7 @@
    v_load_f16(p) v_load_bf16(p)   VL numbers of 16 bits as reals, exactly; NaN for NaN. p is aligned as uint16_t is
    v_add v_sub v_mul v_div        lane by lane, one rounding
    v_fma(a, b, c)                 a*b + c in one rounding (scalar: two, see vec_scalar.h)
+   v_add_product(sum, a, b)       *sum = v_fma(a, b, *sum), in the register that holds *sum
    v_max(a, b) v_min(a, b)        the greater / the lesser; b if they are equal (+0 and -0 are) or either is NaN
    v_abs(a)                       without the sign, NaN included
    v_greater(a, b) v_equal(a, b)  vb; false for NaN
@@ -36,7 +37,8 @@
    NARROW_SCORE_ROWS              the same where K has 16 bits: it need not be widened before
    FREE_PASS, FREE_REGS           rows that a tile of scores in free order (body_free.h) does at a time, a multiple of SUMS_PART that
                                   divides VL, and its accumulators: 12 of 16 registers leave room for a key and its row
-   GEMM_VECS, GEMM_REGS           the same two of the linear layer; GEMM_VECS * VL is the width of a packed panel */
+   GEMM_VECS, GEMM_REGS           the same two of the linear layer; GEMM_VECS * VL is the width of a packed panel
+   GEMM_UNROLL                    before the loop over the terms of a step: UNROLL where that was measured to be faster, else nothing */
 #ifndef ATTN_VEC_H
 #define ATTN_VEC_H
 #include <stdint.h>

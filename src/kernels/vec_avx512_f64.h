@@ -20,6 +20,7 @@
 #define FREE_REGS 24
 #define GEMM_VECS 4
 #define GEMM_REGS 24
+#define GEMM_UNROLL
 
 typedef __m512d vf;
 typedef __mmask8 vb;
@@ -45,6 +46,7 @@ OP vf v_sub(vf a, vf b) { return _mm512_sub_pd(a, b); }
 OP vf v_mul(vf a, vf b) { return _mm512_mul_pd(a, b); }
 OP vf v_div(vf a, vf b) { return _mm512_div_pd(a, b); }
 OP vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_pd(a, b, c); }
+OP void v_add_product(vf *sum, vf a, vf b) { *sum = v_fma(a, b, *sum); }
 OP vf v_max(vf a, vf b) { return _mm512_max_pd(a, b); }
 OP vf v_min(vf a, vf b) { return _mm512_min_pd(a, b); }
 OP vf v_abs(vf a) { return _mm512_abs_pd(a); }

@@ -17,6 +17,7 @@
 #define FREE_REGS 24
 #define GEMM_VECS 4
 #define GEMM_REGS 24
+#define GEMM_UNROLL
 
 typedef float32x4_t vf;
 typedef uint32x4_t vb; /* all bits of a lane set = true */
@@ -57,6 +58,7 @@ OP vf v_sub(vf a, vf b) { return vsubq_f32(a, b); }
 OP vf v_mul(vf a, vf b) { return vmulq_f32(a, b); }
 OP vf v_div(vf a, vf b) { return vdivq_f32(a, b); }
 OP vf v_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
+OP void v_add_product(vf *sum, vf a, vf b) { *sum = v_fma(a, b, *sum); }
 /* Not vmaxq and vminq: those give NaN whichever operand is NaN, and tell +0 from -0. */
 OP vf v_max(vf a, vf b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 OP vf v_min(vf a, vf b) { return vbslq_f32(vcltq_f32(a, b), a, b); }

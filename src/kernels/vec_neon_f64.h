@@ -20,6 +20,7 @@
 #define FREE_REGS 16
 #define GEMM_VECS 4
 #define GEMM_REGS 24
+#define GEMM_UNROLL
 
 typedef float64x2_t vf;
 typedef uint64x2_t vb; /* all bits of a lane set = true */
@@ -61,6 +62,7 @@ OP vf v_sub(vf a, vf b) { return vsubq_f64(a, b); }
 OP vf v_mul(vf a, vf b) { return vmulq_f64(a, b); }
 OP vf v_div(vf a, vf b) { return vdivq_f64(a, b); }
 OP vf v_fma(vf a, vf b, vf c) { return vfmaq_f64(c, a, b); }
+OP void v_add_product(vf *sum, vf a, vf b) { *sum = v_fma(a, b, *sum); }
 /* Not vmaxq and vminq: those give NaN whichever operand is NaN, and tell +0 from -0. */
 OP vf v_max(vf a, vf b) { return vbslq_f64(vcgtq_f64(a, b), a, b); }
 OP vf v_min(vf a, vf b) { return vbslq_f64(vcltq_f64(a, b), a, b); }

@@ -18,6 +18,7 @@
 #define FREE_REGS 8
 #define GEMM_VECS 4
 #define GEMM_REGS 8
+#define GEMM_UNROLL
 
 #ifdef ATTN_REAL_IS_DOUBLE
 typedef uint64_t real_bits;
@@ -55,6 +56,7 @@ OP vf v_mul(vf a, vf b) { return a * b; }
 OP vf v_div(vf a, vf b) { return a / b; }
 #define VEC_FMA_ROUNDS_TWICE
 OP vf v_fma(vf a, vf b, vf c) { return a * b + c; }
+OP void v_add_product(vf *sum, vf a, vf b) { *sum = v_fma(a, b, *sum); }
 OP vf v_max(vf a, vf b) { return a > b ? a : b; }
 OP vf v_min(vf a, vf b) { return a < b ? a : b; }
 OP vf v_abs(vf a) { return REAL_ABS(a); }

@@ -63,8 +63,8 @@ typedef struct projection {
     attn_dtype real; /* what is computed in */
     int64_t rows, row_parts, column_parts;
     int64_t units; /* that the columns can be cut into: those of all products, one after the other; of the first, if both go together */
-    char *scratch; /* of each thread: rows of from as reals, then rows of a product, where they cannot be where they are */
-    int64_t scratch_from, scratch_part;
+    char *scratch; /* of each thread: rows of from as reals if they are copied, the same packed, rows of a product if they are copied */
+    int64_t scratch_reals, scratch_packed, scratch_part; /* bytes of the first two, and of all */
 } projection;
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -90,6 +90,17 @@ static const char *rows_as_reals(const attn_row_batch *b, attn_dtype real, int64
     return memory;
 }
 
+/* Rows [first, first + n) of from as linear takes them. */
+static const char *packed_rows(const projection *p, int64_t first, int64_t n, char *memory)
+{
+    int64_t stride;
+    const char *rows = rows_as_reals(&p->p.from, p->real, first, n, memory, &stride);
+    if (n == 1)
+        return rows;
+    p->kernels->linear_rows(memory + p->scratch_reals, rows, stride, n, p->p.from.columns);
+    return memory + p->scratch_reals;
+}
+
 /* rows [n][columns] into the rows from first on, the columns from column on. */
 static void store_rows(const attn_row_batch *b, attn_dtype real, int64_t first, int64_t n, int64_t column, int64_t columns,
                        const char *rows)
@@ -103,9 +114,8 @@ static void store_rows(const attn_row_batch *b, attn_dtype real, int64_t first, 
 /* Where a part begins, of so many units in all. */
 static int64_t part_begin(int64_t all, int64_t parts, int64_t part) { return all / parts * part + least(all % parts, part); }
 
-/* Rows [first, first + n), which are at a, times units [begin, end) of a product. */
-static void multiply(const projection *p, int product, int64_t first, int64_t n, const void *a, int64_t a_stride, int64_t begin,
-                     int64_t end, char *result)
+/* Rows [first, first + n), which are packed at a, times units [begin, end) of a product. */
+static void multiply(const projection *p, int product, int64_t first, int64_t n, const void *a, int64_t begin, int64_t end, char *result)
 {
     const attn_matrix *w = p->p.product[product].w;
     const attn_row_batch *to = &p->p.product[product].to;
@@ -115,7 +125,6 @@ static void multiply(const projection *p, int product, int64_t first, int64_t n,
                            .dtype = w->dtype,
                            .bias = w->bias ? (const char *)w->bias + column * size : NULL,
                            .a = a,
-                           .a_stride = a_stride,
                            .rows = n,
                            .terms = w->terms,
                            .columns = columns,
@@ -148,13 +157,12 @@ static void project_part(void *user, int64_t part, int thread)
     const int64_t row_part = part / p->column_parts, column_part = part % p->column_parts;
     const int64_t first = part_begin(p->rows, p->row_parts, row_part), n = part_begin(p->rows, p->row_parts, row_part + 1) - first;
     const int64_t begin = part_begin(p->units, p->column_parts, column_part), end = part_begin(p->units, p->column_parts, column_part + 1);
-    char *memory = p->scratch + thread * p->scratch_part, *result = memory + p->scratch_from;
-    int64_t a_stride;
-    const char *a = rows_as_reals(&p->p.from, p->real, first, n, memory, &a_stride);
+    char *memory = p->scratch + thread * p->scratch_part, *result = memory + p->scratch_reals + p->scratch_packed;
+    const char *a = packed_rows(p, first, n, memory);
     if (p->p.activate) {
         for (int64_t unit = begin; unit < end; unit += HOT_UNITS) {
             for (int i = 0; i < p->p.n; i++)
-                multiply(p, i, first, n, a, a_stride, unit, least(unit + HOT_UNITS, end), result);
+                multiply(p, i, first, n, a, unit, least(unit + HOT_UNITS, end), result);
             activate(p, first, n, unit, least(unit + HOT_UNITS, end));
         }
         return;
@@ -162,7 +170,7 @@ static void project_part(void *user, int64_t part, int thread)
     for (int64_t i = 0, before = 0; i < p->p.n; i++) {
         const int64_t units = column_units(p->p.product[i].w), from = begin > before ? begin - before : 0, to = least(end - before, units);
         if (from < to)
-            multiply(p, (int)i, first, n, a, a_stride, from, to, result);
+            multiply(p, (int)i, first, n, a, from, to, result);
         before += units;
     }
 }
@@ -210,8 +218,9 @@ attn_status attn_project_all(attn_ctx *ctx, const attn_projection *wanted)
     cut_into_parts(&p, threads);
     threads = least(threads, p.row_parts * p.column_parts);
     const int64_t most = (p.rows + p.row_parts - 1) / p.row_parts, size = (int64_t)attn_dtype_size(p.real);
-    p.scratch_from = is_in_place(&p.p.from, p.real) ? 0 : most * p.p.from.columns * size;
-    p.scratch_part = (p.scratch_from + most * result_columns * size + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
+    p.scratch_reals = is_in_place(&p.p.from, p.real) ? 0 : most * p.p.from.columns * size;
+    p.scratch_packed = most > 1 ? most * p.p.from.columns * size : 0;
+    p.scratch_part = (p.scratch_reals + p.scratch_packed + most * result_columns * size + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
     attn_status status = attn_reserve(ctx, &ctx->scratch, p.scratch_part * threads + ATTN_ALIGN);
     p.scratch = ctx->scratch.data;
     return status ? status : attn_parallel(ctx, (int)threads, p.row_parts * p.column_parts, project_part, &p);

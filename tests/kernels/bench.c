@@ -94,7 +94,7 @@ static void bench_linear(const attn_kernels *k, attn_dtype real, attn_dtype weig
     k->linear_pack(packed, numbers(&memory, weights, terms * columns), weights, columns, 1, terms, columns);
     bench b = { .kernels = k };
     b.linear = (attn_linear_job){ .a = numbers(&memory, real, rows * terms), .c = numbers(&memory, real, rows * columns), .packed = packed,
-                                  .dtype = weights, .rows = rows, .terms = terms, .columns = columns, .a_stride = terms,
+                                  .dtype = weights, .rows = rows, .terms = terms, .columns = columns,
                                   .c_stride = columns };
     char what[64];
     snprintf(what, sizeof what, "linear %lld rows, %lld x %lld of %s", (long long)rows, (long long)terms, (long long)columns,

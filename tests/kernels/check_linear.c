@@ -18,7 +18,7 @@ static int64_t any_size(rng *r, bool may_be_zero)
 typedef struct linear_case {
     harness *h;
     attn_linear_job job;
-    array *a, *w, *bias, *packed, *c;
+    array *a, *w, *bias, *packed, *packed_rows, *c;
 } linear_case;
 
 static void run_pack(void *user)
@@ -26,6 +26,11 @@ static void run_pack(void *user)
     const linear_case *x = user;
     x->h->kernels->linear_pack(x->packed->rows.data, x->w->rows.data, x->w->rows.dtype, x->w->rows.position, x->w->rows.column,
                                x->job.terms, x->job.columns);
+}
+static void run_rows(void *user)
+{
+    const linear_case *x = user;
+    x->h->kernels->linear_rows(x->packed_rows->rows.data, x->a->rows.data, x->a->rows.position, x->job.rows, x->job.terms);
 }
 static void run_linear(void *user)
 {
@@ -119,6 +124,50 @@ void test_linear_pack(harness *h)
                  sum, packed_sum);
 }
 
+static const char *row_of(const array *a, int64_t row)
+{
+    return (const char *)a->rows.data + row * a->rows.position * (int64_t)attn_dtype_size(a->rows.dtype);
+}
+
+/* The rows of x->a packed anew, for all products of them. A row alone is packed as it lies. */
+static bool pack_rows(linear_case *x)
+{
+    x->packed_rows = new_output(x->h, "packed rows", 1, x->job.rows * x->job.terms);
+    if (!call_kernel(x->h, run_rows, x))
+        return false;
+    if (x->job.rows == 1 && memcmp(x->packed_rows->rows.data, row_of(x->a, 0), (size_t)x->job.terms * attn_dtype_size(x->h->real)) != 0)
+        complain(x->h, "a row of %lld terms alone is not packed as it lies", (long long)x->job.terms);
+    x->packed_rows->is_output = false;
+    x->job.a = x->packed_rows->rows.data;
+    return true;
+}
+
+/* Rows to multiply, strided. */
+static void take_rows(linear_case *x, int64_t rows)
+{
+    x->job.rows = rows;
+    x->a = new_strided(x->h, "a", rows, x->job.terms);
+    fill(x->h, x->a);
+}
+
+/* Each element is in the packed rows once. */
+void test_linear_rows(harness *h)
+{
+    linear_case x = { .h = h, .job = { .terms = any_size(&h->random, true) } };
+    take_rows(&x, any_size(&h->random, true));
+    if (!pack_rows(&x))
+        return;
+    const attn_tensor a = tensor_of_array(x.a), packed = tensor_of_array(x.packed_rows);
+    double sum = 0, packed_sum = 0;
+    for (int64_t i = 0; i < x.packed_rows->columns; i++) {
+        sum += fabs(ref_element(&a, 0, 0, i / x.job.terms, i % x.job.terms));
+        packed_sum += fabs(ref_element(&packed, 0, 0, 0, i));
+    }
+    if (!(fabs(sum - packed_sum) <= 1e-9 * sum))
+        complain(h, "the magnitudes of %lld rows of %lld terms add up to %g, packed to %g", (long long)x.job.rows, (long long)x.job.terms,
+                 sum, packed_sum);
+}
+
 /* Every element within the bound of docs/numerics.md: chains of 64 multiply-adds, added to the bias. */
 static void check_linear(const linear_case *x)
 {
@@ -164,10 +213,13 @@ static void check_part(linear_case *x, int64_t first, int64_t rows)
 {
     const attn_tensor in_whole = slice(tensor_of_array(x->c), 2, first, first + rows);
     linear_case part = *x;
+    array a = *x->a;
+    a.rows.data = (void *)(uintptr_t)row_of(x->a, first);
+    part.a = &a;
     part.c = new_output(x->h, "c of a part", rows, x->job.columns);
     part.job.rows = rows;
-    part.job.a = (const char *)x->job.a + first * x->job.a_stride * (int64_t)attn_dtype_size(x->h->real);
-    compare_part(&part, &in_whole, "rows", first);
+    if (pack_rows(&part))
+        compare_part(&part, &in_whole, "rows", first);
 }
 
 /* The columns from a multiple of ATTN_LINEAR_COLUMNS on alone. */
@@ -209,9 +261,7 @@ void test_linear(harness *h)
     if (!pack(&x, h, true))
         return;
     x.packed->is_output = false;
-    x.job.rows = any_size(&h->random, true) % (x.job.terms > 1000 ? 8 : 1000);
-    x.a = new_strided(h, "a", x.job.rows, x.job.terms);
-    fill(h, x.a);
+    take_rows(&x, any_size(&h->random, true) % (x.job.terms > 1000 ? 8 : 1000));
     if (rng_chance(&h->random, 0.5)) {
         x.bias = new_plain_array(h, "bias", h->real, 1, 1, x.job.columns);
         fill(h, x.bias);
@@ -219,12 +269,10 @@ void test_linear(harness *h)
     }
     x.c = new_strided(h, "c", x.job.rows, x.job.columns);
     x.c->is_output = true;
-    x.job.a = x.a->rows.data;
-    x.job.a_stride = x.a->rows.position;
     x.job.c = x.c->rows.data;
     x.job.c_stride = x.c->rows.position;
     x.job.packed = x.packed->rows.data;
-    if (!call_kernel(h, run_linear, &x))
+    if (!pack_rows(&x) || !call_kernel(h, run_linear, &x))
         return;
     check_linear(&x);
     check_part(&x, 0, x.job.rows);

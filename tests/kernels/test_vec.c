@@ -94,6 +94,12 @@ static real (*const volatile exact_fma)(real, real, real) = FMA;
 
 enum exactness { COMPUTES, MOVES }; /* MOVES: a NaN keeps its bits */
 
+static vf sum_and_product(vf sum, vf a, vf b)
+{
+    v_add_product(&sum, a, b);
+    return sum;
+}
+
 /* X(operation, on vectors, on one lane, exactness) */
 #define LANE_OPERATIONS(X)                                                                                                                 \
     X(v_add, v_add(a, b), a + b, COMPUTES)                                                                                                 \
@@ -101,6 +107,7 @@ enum exactness { COMPUTES, MOVES }; /* MOVES: a NaN keeps its bits */
     X(v_mul, v_mul(a, b), a * b, COMPUTES)                                                                                                 \
     X(v_div, v_div(a, b), a / b, COMPUTES)                                                                                                 \
     X(v_fma, v_fma(a, b, c), WANT_FMA(a, b, c), COMPUTES)                                                                                  \
+    X(v_add_product, sum_and_product(c, a, b), WANT_FMA(a, b, c), COMPUTES)                                                                \
     X(v_max, v_max(a, b), a > b ? a : b, MOVES)                                                                                            \
     X(v_min, v_min(a, b), a < b ? a : b, MOVES)                                                                                            \
     X(v_abs, v_abs(a), real_of(bits_of(a) & ~(bits)SIGN), MOVES)                                                                           \
