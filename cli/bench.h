@@ -46,6 +46,7 @@ typedef struct bench_result {
     attn_info info;
     int samples;
     bench_spread seconds;
+    attn_dtype peak;     /* what the limit in GFLOP/s is of: f32, or dot products of bf16 */
     bench_spread limit;  /* GFLOP/s, or GB/s where bench_bytes is not 0 */
     bench_spread share;  /* of the limit measured in the same turn */
     bench_spread beside; /* time of the other case over this one's in the same turn */

@@ -35,7 +35,7 @@ static void fill_row(row_text t, const bench_result *r)
     snprintf(t[SPREAD], CELL, "%.1f %%", 100 * half_range(&r->seconds));
     snprintf(t[RATE], CELL, "%.4g %s", (bytes > 0 ? bytes : bench_flops(r->c)) / r->seconds.median * 1e-9, unit);
     snprintf(t[SHARE], CELL, "%.1f %%", 100 * r->share.median);
-    snprintf(t[LIMIT], CELL, "%.4g %s", r->limit.median, unit);
+    snprintf(t[LIMIT], CELL, "%.4g %s%s", r->limit.median, unit, r->peak == ATTN_BF16 ? " of bf16" : "");
     snprintf(t[MEMORY], CELL, "%.3g MiB", (double)r->memory * 0x1p-20);
     if (r->c->beside) {
         const bench_result *other = r - r->c->beside; /* measured too: a suite is run as a whole */
@@ -175,7 +175,7 @@ static void print_result(json_writer *j, const bench_result *r)
         jw_number(j, "bytes", bytes, ATTN_F64);
         jw_number(j, "gbytes_per_second", bytes / r->seconds.median * 1e-9, ATTN_F32);
     }
-    jw_string(j, "limit_is", bytes > 0 ? "read" : "multiply-add");
+    jw_string(j, "limit_is", bytes > 0 ? "read" : r->peak == ATTN_BF16 ? "bf16 dot product" : "multiply-add");
     jw_int(j, "memory", r->memory);
     print_spread(j, "seconds", &r->seconds);
     print_spread(j, "limit", &r->limit);

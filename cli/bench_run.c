@@ -21,6 +21,7 @@ typedef struct bench_work {
     attn_sdpa_opts opts;
     attn_mha_opts mha_opts;
     attn_mha_weights *weights;
+    attn_dtype peak;         /* whose multiply-adds or dot products limit the case */
     int64_t held, most_held; /* bytes that the library has taken */
 } bench_work;
 
@@ -165,6 +166,9 @@ static int work_open(bench_work *w, const bench_case *c, const options *o)
     if (attn_ctx_create(&w->ctx, &opts, sentence, sizeof sentence) != ATTN_OK)
         return library_trouble(sentence);
     w->one_thread = attn_ctx_info(w->ctx).threads == 1;
+    double unused;
+    const bool in_pairs = c->kind == BENCH_SDPA && c->dtype == ATTN_BF16 && !bench_bytes(c);
+    w->peak = in_pairs && attn_measure_peak(w->ctx, ATTN_BF16, &unused) == ATTN_OK ? ATTN_BF16 : ATTN_F32;
     return c->kind == BENCH_SDPA ? prepare_sdpa(w) : c->kind == BENCH_MHA ? prepare_mha(w) : prepare_projection(w);
 }
 
@@ -214,7 +218,7 @@ static attn_status time_call(bench_work *w, bool one_thread, double *seconds)
 static attn_status time_limit(bench_work *w, double *limit)
 {
     const int64_t bytes = bench_bytes(w->c);
-    return bytes ? attn_measure_stream(w->ctx, w->kv.data, bytes, limit) : attn_measure_peak(w->ctx, ATTN_F32, limit);
+    return bytes ? attn_measure_stream(w->ctx, w->kv.data, bytes, limit) : attn_measure_peak(w->ctx, w->peak, limit);
 }
 
 /* ------------------------------------------------------------------ samples ---- */
@@ -287,6 +291,7 @@ int bench_run(bench_result *r, const bench_case *c, const options *o, double sec
                             .info = attn_ctx_info(work.ctx),
                             .samples = s->count,
                             .seconds = spread_of(s->seconds, s->count),
+                            .peak = work.peak,
                             .limit = spread_of(s->limit, s->count),
                             .share = spread_of(s->share, s->count),
                             .beside = spread_of(s->beside, s->count),

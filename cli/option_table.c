@@ -163,7 +163,7 @@ const opt_desc opt_table[OPT_COUNT] = {
                      "faster; a ! marks those that differ by more than their spread."},
     [OPT_THREADS] = {0, "threads", "N", RUNNING, SEC_RUN,
                      "Threads. Default: ATTN_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs this process may use (bench: 1)."},
-    [OPT_ISA] = {0, "isa", "scalar|avx2|avx512|neon", RUNNING, SEC_RUN,
+    [OPT_ISA] = {0, "isa", "scalar|avx2|avx512|avx512_bf16|neon|neon_bf16", RUNNING, SEC_RUN,
                  "The instruction set level. Default: ATTN_ISA, else the best this CPU can run."},
     [OPT_RELAXED] = {0, "relaxed", NULL, ATTENTION, SEC_RUN,
                      "Faster decoding: a row's bits may depend on how a call is split along Lq, within the error bound."},

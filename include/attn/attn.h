@@ -108,7 +108,7 @@ typedef struct attn_ctx attn_ctx;
 typedef struct attn_ctx_opts {
     uint32_t struct_size; /* sizeof(attn_ctx_opts) of the caller; 0 = this version's */
     uint32_t threads;     /* 0 = ATTN_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs this process may use */
-    const char *isa;      /* NULL = ATTN_ISA, else the best usable; "scalar", "avx2", "avx512", "neon" */
+    const char *isa;      /* NULL = ATTN_ISA, else the best usable; a name of attn_isa_name */
     /* Both NULL = the C library's. alloc returns memory of at least `size` bytes aligned to `align` (a power of two), or NULL. */
     void *(*alloc)(void *user, size_t align, size_t size);
     void (*free)(void *user, void *p);
@@ -142,7 +142,8 @@ ATTN_API const char *attn_isa_name(int i);
 ATTN_API int attn_isa_usable(const char *name);
 
 /* GFLOP/s of a register-only multiply-add loop of the context's ISA level on all of the context's threads at once, the best of about
-   30 ms: the peak that shares of peak refer to. dtype ATTN_F32 or ATTN_F64. */
+   30 ms: the peak that shares of peak refer to. dtype ATTN_F32, ATTN_F64, or ATTN_BF16 for dot products of bf16 (ATTN_E_UNSUPPORTED on a
+   level without them). */
 ATTN_API attn_status attn_measure_peak(attn_ctx *ctx, attn_dtype dtype, double *gflops);
 /* GB/s at which the context's threads together read this memory, the best of about 30 ms: the limit of work that reads much and computes
    little, such as decoding. */
@@ -212,7 +213,8 @@ typedef struct attn_sdpa_opts {
 /* output[b,h,i,:] = sum over visible j of weights[b,h,i,j] * v[b,h/(H/Hkv),j,:]
 
    q [B,H,Lq,d]  k [B,Hkv,Lk,d]  v [B,Hkv,Lk,d_v]  out [B,H,Lq,d_v]; or all of rank 3 without B, or all of rank 2 without B and H;
-   dtypes f32, f64, f16, bf16, each its own. Computed in f64 if any of q, k, v is f64, else in f32. Sizes of 0 are valid.
+   dtypes f32, f64, f16, bf16, each its own. Computed in f64 if any of q, k, v is f64, else in f32; where all four are bf16, by the dot
+   products of bf16 of a level that has them, with weights rounded to bf16. Sizes of 0 are valid.
 
    A hidden key (mask, causal, window, length) changes no bit of any output whatever its K and V hold. A row that sees no key gives 0.
    A row's bits depend on nothing but the row: not on threads, batch, heads, strides, nor on how a call is split along B, H or Lq
@@ -247,6 +249,8 @@ typedef struct attn_row {
     int64_t position;     /* of the row: offset + i */
     int64_t kv_head;      /* the KV head that this query head uses */
     int64_t visible;      /* how many keys it sees */
+    /* Filled in, too: */
+    attn_dtype out_dtype; /* of the out of the call that is explained: where all is bf16, weights may be rounded; 0 = that of q */
 } attn_row;
 
 /* One row (b, h, i) of what attn_sdpa would compute with the same arguments, every stage of it: its output, lse and weights are that

@@ -14,12 +14,14 @@
 #include <unistd.h>
 
 static const attn_isa isas[] = {
-    {"scalar", &attn_kernels_scalar_f32, &attn_kernels_scalar_f64},
+    {"scalar", &attn_kernels_scalar_f32, &attn_kernels_scalar_f64, NULL},
 #if defined(__x86_64__)
-    {"avx2", &attn_kernels_avx2_f32, &attn_kernels_avx2_f64},
-    {"avx512", &attn_kernels_avx512_f32, &attn_kernels_avx512_f64},
+    {"avx2", &attn_kernels_avx2_f32, &attn_kernels_avx2_f64, NULL},
+    {"avx512", &attn_kernels_avx512_f32, &attn_kernels_avx512_f64, NULL},
+    {"avx512_bf16", &attn_kernels_avx512_f32, &attn_kernels_avx512_f64, &attn_kernels_avx512_bf16},
 #elif defined(__aarch64__)
-    {"neon", &attn_kernels_neon_f32, &attn_kernels_neon_f64},
+    {"neon", &attn_kernels_neon_f32, &attn_kernels_neon_f64, NULL},
+    {"neon_bf16", &attn_kernels_neon_f32, &attn_kernels_neon_f64, &attn_kernels_neon_bf16},
 #endif
 };
 enum { N_ISAS = sizeof isas / sizeof *isas };

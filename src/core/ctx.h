@@ -9,6 +9,7 @@
 typedef struct attn_isa {
     const char *name;
     const attn_kernels *f32, *f64;
+    const attn_kernels *bf16; /* of pairs: attention whose q, k, v and out are bf16; NULL: such a call is one of f32 */
 } attn_isa;
 
 /* A buffer that is kept from call to call and only grows. */

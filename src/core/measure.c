@@ -67,10 +67,15 @@ attn_status attn_measure_peak(attn_ctx *ctx, attn_dtype dtype, double *gflops)
     if (!ctx)
         return ATTN_E_ARG;
     attn_begin(ctx);
-    if (!gflops || (dtype != ATTN_F32 && dtype != ATTN_F64))
-        return attn_fail(ctx, ATTN_E_ARG, "attn_measure_peak: dtype is %s and gflops %s; f32 or f64 and a place for the result are needed",
+    if (!gflops || (dtype != ATTN_F32 && dtype != ATTN_F64 && dtype != ATTN_BF16))
+        return attn_fail(ctx, ATTN_E_ARG,
+                         "attn_measure_peak: dtype is %s and gflops %s; f32, f64 or bf16 and a place for the result are needed",
                          attn_dtype_name(dtype), gflops ? "given" : "NULL");
-    measure m = {.kernels = dtype == ATTN_F64 ? ctx->isa->f64 : ctx->isa->f32, .items = ctx->threads};
+    if (dtype == ATTN_BF16 && !ctx->isa->bf16)
+        return attn_fail(ctx, ATTN_E_UNSUPPORTED, "attn_measure_peak: the ISA level %s has no dot product of bf16; ask for f32",
+                         ctx->isa->name);
+    measure m = {.kernels = dtype == ATTN_F64 ? ctx->isa->f64 : dtype == ATTN_BF16 ? ctx->isa->bf16 : ctx->isa->f32,
+                 .items = ctx->threads};
     double seconds, factor = 0.999;
     const double flops = m.kernels->peak(PEAK_ROUNDS, &factor) * (double)m.items;
     const attn_status status = shortest(ctx, run_peak, &m, &seconds);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const char *const level_names[ATTN_LEVELS] = { "scalar", "avx2", "avx512", "neon" };
+static const char *const level_names[ATTN_LEVELS] = { "scalar", "avx2", "avx512", "avx512_bf16", "neon", "neon_bf16" };
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -40,9 +40,16 @@ static int has_avx512(void)
         && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & leaf7) == leaf7;
 }
 
+static int has_avx512_bf16(void)
+{
+    const unsigned bf16 = 1u << 5; /* of leaf 7.1 */
+    unsigned a, b, c, d;
+    return has_avx512() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & bf16);
+}
+
 int attn_cpu_level_built(enum attn_isa_level level)
 {
-    return level == ATTN_LEVEL_SCALAR || level == ATTN_LEVEL_AVX2 || level == ATTN_LEVEL_AVX512;
+    return (unsigned)level <= ATTN_LEVEL_AVX512_BF16;
 }
 
 int attn_cpu_level_usable(enum attn_isa_level level)
@@ -51,6 +58,7 @@ int attn_cpu_level_usable(enum attn_isa_level level)
     case ATTN_LEVEL_SCALAR: return 1;
     case ATTN_LEVEL_AVX2: return has_avx2();
     case ATTN_LEVEL_AVX512: return has_avx512();
+    case ATTN_LEVEL_AVX512_BF16: return has_avx512_bf16();
     default: return 0;
     }
 }
@@ -72,21 +80,28 @@ void attn_cpu_name(char name[ATTN_CPU_NAME_SIZE])
 #else
 
 #if defined(__aarch64__)
+#include <sys/auxv.h>
 #define HAS_NEON 1
 #define ARCHITECTURE "AArch64"
+static int has_neon_bf16(void)
+{
+    const unsigned long bf16 = 1ul << 14; /* HWCAP2_BF16 */
+    return (getauxval(AT_HWCAP2) & bf16) != 0;
+}
 #else
 #define HAS_NEON 0
 #define ARCHITECTURE "unknown"
+static int has_neon_bf16(void) { return 0; }
 #endif
 
 int attn_cpu_level_built(enum attn_isa_level level)
 {
-    return level == ATTN_LEVEL_SCALAR || (level == ATTN_LEVEL_NEON && HAS_NEON);
+    return level == ATTN_LEVEL_SCALAR || ((level == ATTN_LEVEL_NEON || level == ATTN_LEVEL_NEON_BF16) && HAS_NEON);
 }
 
 int attn_cpu_level_usable(enum attn_isa_level level)
 {
-    return attn_cpu_level_built(level);
+    return attn_cpu_level_built(level) && (level != ATTN_LEVEL_NEON_BF16 || has_neon_bf16());
 }
 
 void attn_cpu_name(char name[ATTN_CPU_NAME_SIZE])

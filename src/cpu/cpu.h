@@ -3,15 +3,25 @@
  *   scalar  plain C, on every machine
  *   avx2    AVX2, FMA and F16C, and the OS saves the YMM registers
  *   avx512  avx2, AVX-512 F, BW, DQ and VL, and the OS saves the ZMM and mask registers
+ *   avx512_bf16  avx512 and AVX512_BF16
  *   neon    every AArch64
+ *   neon_bf16    neon and BF16
  * Nothing is kept between calls: a question costs a few CPUID instructions and is asked when a context is created. */
 #ifndef ATTN_CPU_H
 #define ATTN_CPU_H
 
 /* Worst first within an architecture. */
-enum attn_isa_level { ATTN_LEVEL_SCALAR, ATTN_LEVEL_AVX2, ATTN_LEVEL_AVX512, ATTN_LEVEL_NEON, ATTN_LEVELS };
+enum attn_isa_level {
+    ATTN_LEVEL_SCALAR,
+    ATTN_LEVEL_AVX2,
+    ATTN_LEVEL_AVX512,
+    ATTN_LEVEL_AVX512_BF16,
+    ATTN_LEVEL_NEON,
+    ATTN_LEVEL_NEON_BF16,
+    ATTN_LEVELS
+};
 
-/* "scalar", "avx2", "avx512", "neon"; NULL for any other value. */
+/* The names above; NULL for any other value. */
 const char *attn_cpu_level_name(enum attn_isa_level level);
 
 /* 1 if this architecture has the level at all, so that its kernels are built; else 0. */

@@ -19,14 +19,22 @@
 #include "body_tile.h"
 #include "body_block.h"
 #include "body_hide.h"
+#ifdef ATTN_PAIRS
+#include "body_pairs.h"
+#else
+#include "body_reals.h"
+#endif
 #include "body_few.h"
 #include "body_free.h"
 #include "body_attend.h"
 #include "body_trace.h"
 #include "body_sweep.h"
+#ifndef ATTN_PAIRS
 #include "body_linear.h"
 #include "body_activate.h"
+#endif
 #include "body_peak.h"
 
 #define ATTN_KERNEL_ENTRY(ret, name, args) .name = name,
 #define ATTN_KERNEL_TABLE { ATTN_KERNELS(ATTN_KERNEL_ENTRY) }
+#define ATTN_KERNEL_TABLE_OF_PAIRS { ATTN_PAIR_KERNELS(ATTN_KERNEL_ENTRY) }

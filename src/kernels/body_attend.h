@@ -16,34 +16,36 @@ INLINE void multiply(product m, int64_t rows, int vecs)
 #undef WIDTH
 }
 
-/* scores[key][lane] = k[key] . q[lane], in chains: those of 32 columns have 0.6 of the error of one over 64, for 1 to 2 % of time */
-KERNEL void score_keys(real *scores, const query_block *b, const real *q, const row_layout *k, int64_t dim, int n_keys)
+/* scores[key][lane] = factor k[key] . q[lane], in chains: those of 32 columns have 0.6 of the error of one over 64, for 1 to 2 % of time */
+KERNEL void score_keys(real *scores, const query_block *b, const real *q, real factor, const row_layout *k, int64_t dim, int n_keys)
 {
     request next = k->next;
     const int is_wide = b->lanes > FEW_ROWS, step = is_wide && next.rows ? ASK_KEYS : n_keys;
     if (is_wide)
         next.at_once = tiles_of(next.rows, tiles_of(n_keys, ASK_KEYS));
     else if (next.rows)
-        spread(&next, tiles_of(n_keys, highest_tile(TILE_REGS, b->vecs)) * dim);
+        spread(&next, tiles_of(n_keys, highest_tile(TILE_REGS, b->vecs)) * terms_of(dim));
     for (int key = 0; key < n_keys; key += step) {
         if (is_wide)
             ask(&next);
         multiply((product){ .c = scores + key * b->lanes, .c_row = b->lanes, .chain = COLUMN_CHAIN,
-                            .a = layout_row(k, key), .a_row = k->position, .a_term = 1,
-                            .b = q, .b_term = b->lanes, .terms = dim, .ask = next.rows ? &next : NULL },
+                            .a = as_stored(row_start(k, key)), .a_row = k->position, .a_term = PAIR,
+                            .b = q, .b_term = b->lanes, .terms = terms_of(dim), .factor = factor, .ask = next.rows ? &next : NULL },
                  least(step, n_keys - key), b->vecs);
     }
 }
 
-/* Scores of all rows of the block into w->tile, by the way that suits it; q as bring_queries has them. */
-INLINE void score(const workspace *w, const query_block *b, const real *q, const row_layout *k, int64_t dim, int n_keys)
+/* Scores of all rows of the block into w->tile, by the way that suits it; q as bring_queries has them. Of pairs times the factor. */
+INLINE void score(const workspace *w, const query_block *b, const real *q, real factor, const row_layout *k, int64_t dim, int n_keys)
 {
-    if (b->free)
+    if (PAIR > 1)
+        score_keys(w->tile, b, q, factor, k, dim, n_keys);
+    else if (b->free)
         score_free(w->tile, b, q, k, dim, n_keys);
     else if (scores_by_keys(b, k->kind))
         score_few(w->tile, w->keys_across, b, q, k, dim, n_keys);
     else
-        score_keys(w->tile, b, q, k, dim, n_keys);
+        score_keys(w->tile, b, q, 1, k, dim, n_keys);
 }
 
 /* out[column][lane] += sum over key of v[key][column] * weights[key][lane]: one chain over the keys of the block, which keeps the rounding
@@ -51,21 +53,9 @@ INLINE void score(const workspace *w, const query_block *b, const real *q, const
 KERNEL void mix_values(const query_block *b, const real *weights, const row_layout *v, int64_t value_dim, int n_keys)
 {
     multiply((product){ .c = b->now.out, .c_row = b->lanes,
-                        .chain = n_keys, .adds = !b->fresh,
-                        .a = v->data, .a_row = 1, .a_term = v->position,
-                        .b = weights, .b_term = b->lanes, .terms = n_keys }, value_dim, b->vecs);
-}
-
-/* 1 if none of these values is NaN or infinite: x - x is 0 exactly then. */
-KERNEL int values_finite(const row_layout *v, int64_t value_dim, int n_keys)
-{
-    vf zero = v_zero();
-    for (int i = 0; i < n_keys; i++)
-        for (int64_t c = 0; c < value_dim; c += VL) {
-            vf x = c + VL <= value_dim ? load_of_row(v, i, c) : v_load_first(layout_row(v, i) + c, (int)(value_dim - c));
-            zero = v_add(zero, v_sub(x, x));
-        }
-    return v_sum(zero) == 0;
+                        .chain = terms_of(n_keys), .adds = !b->fresh,
+                        .a = v->data, .a_row = PAIR, .a_term = PAIR * v->position,
+                        .b = weights, .b_term = b->lanes, .terms = terms_of(n_keys), .factor = 1 }, value_dim, b->vecs);
 }
 
 /* mix_values when some are NaN or infinite: 0 * inf must not reach the lanes that a key is hidden from. Same bits, slower. */
@@ -75,17 +65,11 @@ KERNEL void mix_visible(const query_block *b, const real *weights, const hiding 
         for (int64_t j = 0; j < b->lanes; j += VL) {
             real *out = b->now.out + c * b->lanes + j;
             vf sum = v_zero();
-            for (int i = 0; i < n_keys; i++) {
-                vb hidden = v_equal(added_to(h, b->lanes, i, j), v_set1(HIDDEN));
-                vf value = v_set1(layout_row(v, i)[c]);
-                sum = v_select(hidden, sum, v_fma(value, v_load(weights + i * b->lanes + j), sum));
-            }
+            for (int i = 0; i < n_keys; i += PAIR)
+                sum = add_seen(sum, h, b->lanes, i, j, n_keys, layout_row(v, i / PAIR) + c, weights + i / PAIR * b->lanes + j);
             v_store(out, b->fresh ? sum : v_add(v_load(out), sum));
         }
 }
-
-/* e^(a - b) as every weight and factor is computed. */
-INLINE vf exp_of_difference(vf a, vf b) { return v_exp2(v_mul(v_sub(a, b), v_set1(LOG2E))); }
 
 /* Raise the max of the lanes in `grown` to top, and shrink what they have summed so far. Other lanes: times exactly 1. */
 KERNEL void rescale_lanes(const query_block *b, int64_t lane, vf top, vb grown, int64_t value_dim)
@@ -127,7 +111,6 @@ INLINE void find_tops(vf *top, real *scores, const hiding *h, int n_keys, const 
    decided per lane and block of keys. */
 INLINE void softmax_vecs(const query_block *b, real *scores, const hiding *h, int n_keys, int64_t value_dim, const int vecs)
 {
-    const int64_t lanes = vecs * VL;
     vf top[MAX_VECS], max[MAX_VECS], sum[MAX_VECS];
     if (h->bias && h->bits)
         find_tops(top, scores, h, n_keys, vecs);
@@ -146,12 +129,7 @@ INLINE void softmax_vecs(const query_block *b, real *scores, const hiding *h, in
         max[j] = v_load(b->now.max + j * VL);
         sum[j] = v_zero();
     }
-    for (int i = 0; i < n_keys; i++)
-        UNROLL for (int j = 0; j < vecs; j++) {
-            vf weight = exp_of_difference(v_load(scores + i * lanes + j * VL), max[j]);
-            sum[j] = v_add(sum[j], weight);
-            v_store(scores + i * lanes + j * VL, weight);
-        }
+    weigh(scores, n_keys, max, sum, vecs);
     UNROLL for (int j = 0; j < vecs; j++)
         v_store(b->now.sum + j * VL, v_add(v_load(b->now.sum + j * VL), sum[j]));
 }
@@ -191,11 +169,11 @@ INLINE void attend_keys(query_block *b, const attn_sdpa_job *job, const workspac
     row_layout keys = *k;
     if (!b->few)
         keys.next = mask_of_next_block(job, b, key, n_keys);
-    score(w, b, b->q, &keys, job->dim, n_keys);
+    score(w, b, b->q, scale_of_scores(job), &keys, job->dim, n_keys);
     if (job->softcap > 0)
         cap_scores(w->tile, (real)job->softcap, n_keys * b->lanes);
     softmax_block(b, w->tile, &h, n_keys, job->value_dim);
     if (job->drops_out)
-        drop_out(w->tile, b, job, key, n_keys);
+        drop_from_mix(w->tile, b, job, key, n_keys);
     mix(b, w, &h, finite, v, job->value_dim, n_keys);
 }

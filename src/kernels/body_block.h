@@ -11,7 +11,6 @@ enum {
     FEW_KEY_VECS = 4, FEW_KEYS = FEW_KEY_VECS * VL, /* keys that score_few takes together; they divide KEY_BLOCK */
     SWEEP_ROWS = MAX_BLOCKS * BLOCK_LANES, /* rows that pass over a key block before it leaves the cache: 4-6 % when L3 is busy */
 };
-#define LOG2E ((real)1.4426950408889634)
 #define HIDDEN (-(real)INFINITY)
 #define SLACK ((real)5) /* weights may reach e^SLACK before a lane is rescaled: about 1 % */
 
@@ -41,7 +40,7 @@ typedef struct workspace {
     real *tile, *bias; /* [KEY_BLOCK][BLOCK_LANES] */
     word *bits;        /* [KEY_BLOCK / WORD_BITS][BLOCK_LANES]: body_hide.h */
     real *rows;        /* [BLOCK_LANES][widest of KEY_BLOCK, dim, value_dim]: rows on their way into lanes or out */
-    real *k, *v;       /* [KEY_BLOCK][dim], [KEY_BLOCK][value_dim]: keys and values of another dtype or layout, converted */
+    real *k, *v;       /* keys [KEY_BLOCK][dim] and values [terms_of(KEY_BLOCK)][value_dim] where memory has them in another form */
     real *keys_across; /* [dim][FEW_KEYS] and [VL][FEW_KEYS]: some keys in lanes, and their scores: body_few.h */
     real *raw_q;       /* [dim][BLOCK_LANES]: queries without the scale, for the scores stage */
 } workspace;
@@ -117,19 +116,25 @@ INLINE row_layout as_reals(const attn_rows *m, int64_t heads, int64_t first, int
     return (row_layout){ .data = memory, .position = columns, .heads = 1 };
 }
 
+/* The rows of the next key block, which will be needed soon. */
+INLINE request next_rows(const attn_rows *m, int64_t first, int64_t columns)
+{
+    const int64_t size = attn_float_size(m->dtype);
+    return (request){ .next = (const char *)m->data + (first + KEY_BLOCK) * m->position * size, .row = m->position * size,
+                      .lines = (columns * size + LINE_BYTES - 1) / LINE_BYTES, .rows = columns && m->column == 1 ? KEY_BLOCK : 0 };
+}
+
 /* Keys from `first` on as reals, or as they are if they have 16 bits and that is wanted; ahead: the block of keys after them will be needed
    next, and soon. */
 INLINE row_layout key_rows(const attn_rows *m, int64_t first, int64_t n, int64_t columns, real *memory, int as_they_are, int ahead)
 {
-    const int64_t size = attn_float_size(m->dtype);
     row_layout l = { .kind = kind_of(m->dtype), .position = m->position, .heads = 1 };
     if (as_they_are && l.kind != REALS && m->column == 1)
         l.data = (const uint16_t *)m->data + first * m->position;
     else
         l = as_reals(m, 1, first, n, columns, memory);
-    if (ahead && m->column == 1)
-        l.next = (request){ .next = (const char *)m->data + (first + KEY_BLOCK) * m->position * size, .row = m->position * size,
-                            .lines = (columns * size + LINE_BYTES - 1) / LINE_BYTES, .rows = columns ? KEY_BLOCK : 0 };
+    if (ahead)
+        l.next = next_rows(m, first, columns);
     return l;
 }
 
@@ -151,7 +156,7 @@ INLINE void rows_to_lanes_of(real *dst, int64_t lanes, const row_layout *src, in
                     r[i] = v_load_first((const real *)(const void *)row[i] + col, (int)(cols - col));
             v_transpose(r);
             UNROLL for (int i = 0; i < VL; i++)
-                v_store(dst + (col + i) * lanes, v_mul(r[i], v_set1(factor)));
+                v_store(dst + (col + i) * lanes, PAIR > 1 ? r[i] : v_mul(r[i], v_set1(factor))); /* pairs are moved only */
         }
     }
 }
@@ -183,6 +188,10 @@ INLINE void bring_queries(real *dst, const query_block *b, const row_layout *q, 
     else
         rows_to_lanes(dst, b->lanes, q, b->count, dim, factor);
 }
+
+/* Of the two kinds of products: body_reals.h, body_pairs.h. */
+INLINE void load_queries(const query_block *b, const attn_sdpa_job *job, const workspace *w);
+INLINE int64_t store_vectors(const attn_rows *out, int64_t at, const real *row, int64_t columns);
 
 /* What leaves the kernel. The + 0 makes every zero +0: a hidden key of weight 0 turns a -0 into +0, and how many such keys a row meets
    depends on its neighbours. Any NaN becomes the one NaN: which operand's bits x86 passes on is the compiler's choice. */
@@ -248,7 +257,7 @@ INLINE void store_output(const attn_sdpa_job *job, const workspace *w, const que
     store_rows(b, &(attn_rows){ .data = w->rows, .position = columns }, 1, 0, factor, columns);
     for (int row = 0; row < b->count; row++) {
         int64_t at = row_offset(&job->out, job->heads, b->first + row);
-        for (int64_t c = 0; c < columns; c++)
+        for (int64_t c = store_vectors(&job->out, at, w->rows + row * columns, columns); c < columns; c++)
             attn_store_float(job->out.data, job->out.dtype, at + c * job->out.column, w->rows[row * columns + c]);
     }
 }
@@ -312,12 +321,11 @@ INLINE int64_t next_vecs(int64_t rows)
 INLINE void start_block(query_block *b, const attn_sdpa_job *job, const workspace *w, int64_t first, int64_t end, void *memory)
 {
     int64_t left = end - first;
-    *b = (query_block){ .first = first, .vecs = (int)next_vecs(left), .q = memory, .free = job->any_order };
+    *b = (query_block){ .first = first, .vecs = (int)next_vecs(left), .q = memory, .free = PAIR == 1 && job->any_order };
     b->lanes = b->vecs * VL;
     b->count = (int)least(left, b->lanes);
     real *rest = place_state(&b->now, b->q + round_up(job->dim, VL) * b->lanes, b->lanes, job->value_dim);
     place_state(&b->total, rest, b->lanes, job->value_dim);
-    row_layout q = as_reals(&job->q, job->heads, first, b->count, job->dim, w->rows);
-    bring_queries(b->q, b, &q, job->dim, (real)job->scale);
+    load_queries(b, job, w);
     set_bounds(b, job);
 }

@@ -42,8 +42,8 @@ KERNEL void score_few(real *scores, real *across, const query_block *b, const re
         const int n = (int)least(FEW_KEYS, n_keys - key);
         const row_layout keys = { .data = row_start(k, key), .kind = k->kind, .position = k->position, .heads = 1 };
         const row_layout rows = { .data = found, .position = FEW_KEYS, .heads = 1 };
-        const product m = { .c = found, .c_row = FEW_KEYS, .chain = COLUMN_CHAIN, .a = q, .a_row = 1, .a_term = b->lanes,
-                            .b = across, .b_term = FEW_KEYS, .terms = dim, .ask = &next };
+        const product m = { .c = found, .c_row = FEW_KEYS, .chain = COLUMN_CHAIN, .a = as_stored(q), .a_row = 1, .a_term = b->lanes,
+                            .b = across, .b_term = FEW_KEYS, .terms = dim, .factor = 1, .ask = &next };
         rows_to_lanes(across, FEW_KEYS, &keys, n, dim, 1);
         if (next.rows)
             multiply_rows(m, b->count, FEW_KEY_VECS, TILE_REGS, 1, REALS);
@@ -59,14 +59,14 @@ INLINE void mix_few_of(const query_block *b, const real *weights, const row_layo
 {
     request next = v->next;
     if (next.rows)
-        spread(&next, tiles_of(value_dim, FEW_VECS * VL) * tiles_of(b->count, highest_tile(TILE_REGS, FEW_VECS)) * n_keys);
+        spread(&next, tiles_of(value_dim, FEW_VECS * VL) * tiles_of(b->count, highest_tile(TILE_REGS, FEW_VECS)) * terms_of(n_keys));
     for (int64_t c = 0; c < value_dim; c += FEW_VECS * VL) {
         real *out = b->now.out + c;
         multiply_few((product){ .c = out, .c_row = value_dim,
-                                .chain = n_keys, .adds = !b->fresh,
-                                .a = weights, .a_row = 1, .a_term = b->lanes,
+                                .chain = terms_of(n_keys), .adds = !b->fresh,
+                                .a = as_stored(weights), .a_row = PAIR, .a_term = PAIR * b->lanes,
                                 .b = (const char *)v->data + c * kind_bytes(kind), .b_term = v->position,
-                                .terms = n_keys, .ask = next.rows ? &next : NULL },
+                                .terms = terms_of(n_keys), .factor = 1, .ask = next.rows ? &next : NULL },
                      b->count, (int)least(FEW_VECS, (value_dim - c) / VL), kind);
     }
 }
@@ -87,9 +87,8 @@ KERNEL void mix_few_visible(const query_block *b, const real *weights, const hid
         for (int64_t c = 0; c < value_dim; c += VL) {
             real *out = b->now.out + row * value_dim + c;
             vf sum = v_zero();
-            for (int i = 0; i < n_keys; i++)
-                if (is_seen(h, b->lanes, i, row))
-                    sum = v_fma(load_of_row(v, i, c), v_set1(weights[i * b->lanes + row]), sum);
+            for (int i = 0; i < n_keys; i += PAIR)
+                sum = add_seen_few(sum, h, b->lanes, i, row, n_keys, load_of_row(v, i / PAIR, c), weights + i / PAIR * b->lanes + row);
             v_store(out, b->fresh ? sum : v_add(v_load(out), sum));
         }
 }

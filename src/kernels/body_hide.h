@@ -246,19 +246,33 @@ KERNEL void cap_scores(real *scores, real cap, int64_t n)
         v_store(scores + i, v_mul(v_set1(cap), v_tanh(v_div(v_load(scores + i), v_set1(cap)))));
 }
 
+/* What dropout knows of row r of the job. */
+typedef struct dropout_row {
+    attn_drop_row random;
+    int64_t given; /* where its part of the given keep mask begins */
+} dropout_row;
+
+INLINE dropout_row dropout_row_of(const attn_sdpa_job *job, int64_t r)
+{
+    const int64_t head = r % job->heads, position = r / job->heads;
+    return (dropout_row){ .random = attn_drop_row_of(job->seed, job->drop_batch, job->drop_head + head, job->drop_row + position),
+                          .given = row_offset(&job->dropout_keep, job->heads, r) };
+}
+INLINE int is_kept(dropout_row *row, const attn_sdpa_job *job, int64_t key)
+{
+    const attn_rows *given = &job->dropout_keep;
+    return given->data ? attn_load_int(given->data, given->dtype, row->given + key * given->column) != 0
+                       : attn_drop_keeps(&row->random, key, job->dropout);
+}
+INLINE real kept_factor(const attn_sdpa_job *job) { return job->dropout < 1 ? (real)(1 / (1 - job->dropout)) : 0; }
+
 /* Dropout of a tile of weights: times 1/(1-p) or 0. */
 KERNEL void drop_out(real *weights, const query_block *b, const attn_sdpa_job *job, int64_t key, int n_keys)
 {
-    const real kept = job->dropout < 1 ? (real)(1 / (1 - job->dropout)) : 0;
+    const real kept = kept_factor(job);
     for (int lane = 0; lane < b->count; lane++) {
-        int64_t r = b->first + lane, head = r % job->heads, position = r / job->heads;
-        int64_t at = row_offset(&job->dropout_keep, job->heads, r);
-        attn_drop_row row = attn_drop_row_of(job->seed, job->drop_batch, job->drop_head + head, job->drop_row + position);
-        for (int i = 0; i < n_keys; i++) {
-            int keeps = job->dropout_keep.data
-                            ? attn_load_int(job->dropout_keep.data, job->dropout_keep.dtype, at + (key + i) * job->dropout_keep.column) != 0
-                            : attn_drop_keeps(&row, key + i, job->dropout);
-            weights[i * b->lanes + lane] = keeps ? weights[i * b->lanes + lane] * kept : 0;
-        }
+        dropout_row row = dropout_row_of(job, b->first + lane);
+        for (int i = 0; i < n_keys; i++)
+            weights[i * b->lanes + lane] = is_kept(&row, job, key + i) ? weights[i * b->lanes + lane] * kept : 0;
     }
 }

@@ -15,6 +15,8 @@ static const real expm1_quotient[] = { 0x1.5bd2aep-16f, 0x1.3262dep-13f, 0x1.5ef
 #define TANH_IS_ONE 30
 #endif
 
+#define LOG2E ((real)1.4426950408889634)
+
 /* c[0] f^(n-1) + ... + c[n-1] */
 #define POLYNOMIAL(f, c) polynomial(f, c, (int)(sizeof(c) / sizeof *(c)))
 INLINE vf polynomial(vf f, const real *c, const int n)
@@ -32,6 +34,9 @@ INLINE vf v_exp2(vf x)
     vf f = v_fraction(x);
     return v_scale2(v_fma(POLYNOMIAL(f, exp2_quotient), f, v_set1(1)), x);
 }
+
+/* e^(a - b) as every weight and factor is computed. */
+INLINE vf exp_of_difference(vf a, vf b) { return v_exp2(v_mul(v_sub(a, b), v_set1(LOG2E))); }
 
 /* tanh x = m / (m + 2) with m = e^(2|x|) - 1, and the sign of x. With 2|x| log2(e) = n + f: m = 2^n (2^f - 1) + (2^n - 1), where nothing
    cancels. Relative error <= 6e-7 (f64: 2e-15). NaN stays NaN. */

@@ -3,6 +3,23 @@
 
 enum { PEAK_CHAINS = 12, STREAM_CHAINS = 8, STREAM_AHEAD = 8192 / sizeof(real), STREAM_LINE = 64 / sizeof(real) };
 
+#ifdef ATTN_PAIRS
+static double peak(int64_t rounds, double *sink)
+{
+    const vp a = p_round(v_set1((real)*sink), v_set1((real)*sink)), b = p_round(v_set1((real)1e-3), v_set1((real)-1e-3));
+    vf acc[PEAK_CHAINS];
+    UNROLL for (int i = 0; i < PEAK_CHAINS; i++)
+        acc[i] = v_set1((real)i);
+    for (int64_t n = 0; n < rounds; n++)
+        UNROLL for (int i = 0; i < PEAK_CHAINS; i++)
+            acc[i] = v_dot(a, b, acc[i]);
+    vf sum = v_zero();
+    UNROLL for (int i = 0; i < PEAK_CHAINS; i++)
+        sum = v_add(sum, acc[i]);
+    *sink = v_sum(sum);
+    return (double)rounds * PEAK_CHAINS * VL * 4;
+}
+#else
 static double peak(int64_t rounds, double *sink)
 {
     vf acc[PEAK_CHAINS], a = v_set1((real)*sink), b = v_set1((real)1e-3);
@@ -39,3 +56,4 @@ static void stream(const void *memory, int64_t count, double *sink)
         top[0] = v_max(top[0], top[c]);
     *sink = v_top(top[0]);
 }
+#endif

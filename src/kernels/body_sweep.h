@@ -66,6 +66,7 @@ INLINE void finish_block(query_block *b, const attn_sdpa_job *job, const workspa
 {
     lane_state t = b->total;
     real *factor = b->now.sum;
+    const real mixed = after_mix(job);
     if (b->pieces == 0) {
         for (int64_t i = 0; i < job->value_dim * b->lanes; i += VL)
             v_store(t.out + i, v_zero());
@@ -80,7 +81,7 @@ INLINE void finish_block(query_block *b, const attn_sdpa_job *job, const workspa
         add_sinks(b, job, factor);
     for (int64_t lane = 0; lane < b->lanes; lane += VL) {
         vf sum = v_load(t.sum + lane);
-        v_store(factor + lane, v_select(v_equal(sum, v_zero()), v_zero(), v_div(v_load(factor + lane), sum)));
+        v_store(factor + lane, v_select(v_equal(sum, v_zero()), v_zero(), v_mul(v_div(v_load(factor + lane), sum), v_set1(mixed))));
     }
     for (int lane = 0; lane < b->count; lane++)
         if (t.sum[lane] == 0 && sees_any(w, b, job, lane))
@@ -119,8 +120,8 @@ INLINE void attend_piece(query_block *block, int n, const attn_sdpa_job *job, co
         }
         if (n_keys == 0)
             continue;
-        row_layout k = key_rows(&job->k, key, n_keys, job->dim, w->k, n == 1 && widens_keys_late(block, job), ahead);
-        row_layout v = key_rows(&job->v, key, n_keys, job->value_dim, w->v, n == 1 && block->few, ahead);
+        row_layout k = rows_of_keys(job, w, key, n_keys, n == 1 && widens_keys_late(block, job), ahead);
+        row_layout v = rows_of_values(job, w, key, n_keys, n == 1 && block->few, ahead);
         int finite = !hides || values_finite(&v, job->value_dim, n_keys);
         for (int i = 0; i < n; i++) {
             int seen = keys_in_reach(&block[i], key, end);
@@ -139,12 +140,14 @@ INLINE int64_t rows_reals(const attn_sdpa_job *job)
 {
     return BLOCK_LANES * greatest(KEY_BLOCK, greatest(round_up(job->dim, VL), round_up(job->value_dim, VL)));
 }
-INLINE int64_t raw_q_reals(const attn_sdpa_job *job) { return BLOCK_LANES * round_up(job->dim, VL); }
+INLINE int64_t raw_q_reals(const attn_sdpa_job *job) { return PAIR > 1 ? 0 : BLOCK_LANES * round_up(job->dim, VL); }
+INLINE int64_t k_reals(const attn_sdpa_job *job) { return KEY_BLOCK * job->dim; }
+INLINE int64_t v_reals(const attn_sdpa_job *job) { return KEY_BLOCK / PAIR * round_up(job->value_dim, VL); }
 INLINE int64_t keys_across_reals(const attn_sdpa_job *job) { return FEW_KEYS * (round_up(job->dim, VL) + VL); }
 INLINE int64_t workspace_bytes(const attn_sdpa_job *job)
 {
     int64_t reals = 2 * tile_reals() + bits_words() + rows_reals(job) + keys_across_reals(job) + raw_q_reals(job) +
-                    KEY_BLOCK * (job->dim + job->value_dim);
+                    k_reals(job) + v_reals(job);
     return round_up(reals * (int64_t)sizeof(real), 64);
 }
 
@@ -162,7 +165,7 @@ INLINE workspace workspace_at(const attn_sdpa_job *job, void *scratch)
     w.keys_across = w.rows + rows_reals(job);
     w.raw_q = w.keys_across + keys_across_reals(job);
     w.k = w.raw_q + raw_q_reals(job);
-    w.v = w.k + KEY_BLOCK * job->dim;
+    w.v = w.k + k_reals(job);
     return w;
 }
 

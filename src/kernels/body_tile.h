@@ -20,6 +20,24 @@ INLINE vf v_load_kind(const char *p, const number_kind kind)
     return kind == F16S ? v_load_f16(numbers) : kind == BF16S ? v_load_bf16(numbers) : v_load(numbers);
 }
 
+/* A term: a real times a real; or, in a table of pairs, two bf16 side by side times two more, added by one dot product. */
+#ifdef ATTN_PAIRS
+enum { PAIR = 2 };
+typedef uint16_t stored; /* what A is made of, PAIR of them for each term */
+INLINE vf plus_product(vf sum, const stored *a, const char *b, const number_kind kind)
+{
+    const void *pairs = b;
+    return (void)kind, v_dot(p_set1(a), p_load(pairs), sum);
+}
+#else
+enum { PAIR = 1 };
+typedef real stored;
+INLINE vf plus_product(vf sum, const stored *a, const char *b, const number_kind kind) { return v_fma(v_set1(*a), v_load_kind(b, kind), sum); }
+#endif
+INLINE int64_t terms_of(int64_t n) { return (n + PAIR - 1) / PAIR; }
+/* The same memory as the factor that is read as scalars. */
+INLINE const stored *as_stored(const void *b) { return b; }
+
 /* K and V of few rows, and masks, wait for memory, which has more streams of them than the CPU's own prefetch follows. What a product asks
    memory for while it computes: rows of lines that the next one needs, a few at a time. Line after line as they lie: a line of every row in
    turn takes up to twice as long to come. */
@@ -45,24 +63,24 @@ typedef struct product {
     int64_t c_row;     /* elements between rows of C */
     int adds;          /* the sum is added to what C holds, else C is overwritten */
     int64_t chain;     /* terms of a chain */
-    const real *a; /* A[r][t] = a[r*a_row + t*a_term] */
+    const stored *a; /* A[r][t] = a[r*a_row + t*a_term], and of pairs the one after it */
     int64_t a_row, a_term;
     const void *b; /* B[t] = b + t*b_term, of the kind that the product is told */
     int64_t b_term;
     int64_t terms;
+    real factor;   /* of pairs: C is multiplied by it at the end */
     request *ask; /* or NULL */
 } product;
 
 /* Terms [first, end) added to acc. */
 INLINE void tile_terms(const product *m, vf *acc, const int rows, const int vecs, int64_t first, int64_t end, const number_kind kind)
 {
-    const real *a = m->a;
+    const stored *a = m->a;
     const char *b = m->b;
     const int64_t a_row = m->a_row, a_term = m->a_term, b_term = m->b_term * kind_bytes(kind), b_vec = VL * kind_bytes(kind);
     for (int64_t t = first; t < end; t++)
         UNROLL for (int i = 0; i < rows * vecs; i++)
-            acc[i] = v_fma(v_set1(a[i / vecs * a_row + t * a_term]), v_load_kind(b + t * b_term + i % vecs * b_vec, kind),
-                               acc[i]);
+            acc[i] = plus_product(acc[i], a + i / vecs * a_row + t * a_term, b + t * b_term + i % vecs * b_vec, kind);
 }
 
 /* One tile. rows, vecs, asks (is m->ask followed?) and the kind of B are constants after inlining: acc[] is rows*vecs registers,
@@ -85,6 +103,9 @@ INLINE void tile(const product *m, const int rows, const int vecs, const int ask
         if (adds)
             UNROLL for (int i = 0; i < rows * vecs; i++)
                 acc[i] = v_add(v_load(m->c + i / vecs * m->c_row + i % vecs * VL), acc[i]);
+        if (PAIR > 1 && m->factor != 1 && end == m->terms)
+            UNROLL for (int i = 0; i < rows * vecs; i++)
+                acc[i] = v_mul(acc[i], v_set1(m->factor));
         UNROLL for (int i = 0; i < rows * vecs; i++)
             v_store(m->c + i / vecs * m->c_row + i % vecs * VL, acc[i]);
         adds = 1;

@@ -68,15 +68,16 @@ KERNEL void add_mass(const query_block *b, const attn_sdpa_job *job, const real 
 }
 
 /* One tile: its stages are stored, its weights traced. */
-INLINE void trace_keys(const query_block *b, const attn_sdpa_job *job, const workspace *w, row_trace *t, int64_t key, int n_keys)
+INLINE void trace_keys(const query_block *b, const attn_sdpa_job *job, const workspace *w, const real *raw_q, row_trace *t, int64_t key,
+                       int n_keys)
 {
     const int64_t cells = n_keys * b->lanes;
-    row_layout k = as_reals(&job->k, 1, key, n_keys, job->dim, w->k);
+    row_layout k = rows_of_keys(job, w, key, n_keys, 0, 0);
     if (job->scores.data) {
-        score(w, b, w->raw_q, &k, job->dim, n_keys);
+        score(w, b, raw_q, 1, &k, job->dim, n_keys);
         store_tile(&job->scores, b, job, w->tile, key, n_keys, 0);
     }
-    score(w, b, b->q, &k, job->dim, n_keys);
+    score(w, b, b->q, scale_of_scores(job), &k, job->dim, n_keys);
     store_tile(&job->scaled, b, job, w->tile, key, n_keys, 0);
     if (job->softcap > 0)
         cap_scores(w->tile, (real)job->softcap, cells);
@@ -103,12 +104,9 @@ INLINE void trace_block(const query_block *b, const attn_sdpa_job *job, const wo
         v_store(t.seen + j, v_zero());
         v_store(t.spread + j, v_zero());
     }
-    if (job->scores.data) {
-        row_layout q = as_reals(&job->q, job->heads, b->first, b->count, job->dim, w->rows);
-        bring_queries(w->raw_q, b, &q, job->dim, 1);
-    }
+    const real *raw_q = job->scores.data ? raw_queries(b, job, w) : NULL;
     for (int64_t key = 0; key < job->n_keys; key += KEY_BLOCK)
-        trace_keys(b, job, w, &t, key, (int)least(KEY_BLOCK, job->n_keys - key));
+        trace_keys(b, job, w, raw_q, &t, key, (int)least(KEY_BLOCK, job->n_keys - key));
     for (int lane = 0; lane < b->count; lane++) {
         if (job->row_max.data)
             ((real *)job->row_max.data)[row_offset(&job->row_max, job->heads, b->first + lane)] = settled(t.top[lane]);

@@ -80,8 +80,11 @@ typedef void attn_activate_kernel(void *x, const void *other, int64_t n);
    gelu, gelu_tanh, silu, relu   of every real of x [n], in place, times those of other [n] unless it is NULL; an element's bits depend
                  on nothing but the element
    peak          multiply-adds in registers only; returns the floating-point operations done. *sink keeps the compiler honest
-   stream        reads count reals and nothing else; *sink, their maximum, keeps the compiler honest */
-#define ATTN_KERNELS(X)                                                                                                                    \
+   stream        reads count reals and nothing else; *sink, their maximum, keeps the compiler honest
+
+   A table of pairs computes with dot products of bf16 pairs what a table of floats does, of jobs whose q, k and v are bf16, and rounds the
+   weights to bf16. It has the kernels of ATTN_PAIR_KERNELS, the others are NULL. */
+#define ATTN_PAIR_KERNELS(X)                                                                                                               \
     X(int64_t, sdpa_unit, (void))                                                                                                          \
     X(int64_t, sdpa_scratch, (const attn_sdpa_job *job))                                                                                   \
     X(void, sdpa_rows, (const attn_sdpa_job *job, int64_t first, int64_t end, void *scratch))                                              \
@@ -90,6 +93,9 @@ typedef void attn_activate_kernel(void *x, const void *other, int64_t n);
     X(int64_t, sdpa_state, (const attn_sdpa_job *job))                                                                                     \
     X(void, sdpa_piece, (const attn_sdpa_job *job, int64_t piece, void *state, void *scratch))                                             \
     X(void, sdpa_join, (const attn_sdpa_job *job, void *states, void *scratch))                                                            \
+    X(double, peak, (int64_t rounds, double *sink))
+
+#define ATTN_FLOAT_KERNELS(X)                                                                                                              \
     X(int64_t, linear_size, (attn_dtype dtype, int64_t terms, int64_t columns))                                                            \
     X(void, linear_pack, (void *packed, const void *w, attn_dtype dtype, int64_t row_stride, int64_t column_stride, int64_t terms,         \
                           int64_t columns))                                                                                                \
@@ -99,8 +105,9 @@ typedef void attn_activate_kernel(void *x, const void *other, int64_t n);
     X(void, gelu_tanh, (void *x, const void *other, int64_t n))                                                                            \
     X(void, silu, (void *x, const void *other, int64_t n))                                                                                 \
     X(void, relu, (void *x, const void *other, int64_t n))                                                                                 \
-    X(double, peak, (int64_t rounds, double *sink))                                                                                        \
     X(void, stream, (const void *memory, int64_t count, double *sink))
+
+#define ATTN_KERNELS(X) ATTN_PAIR_KERNELS(X) ATTN_FLOAT_KERNELS(X)
 
 typedef struct attn_kernels {
 #define ATTN_KERNEL_MEMBER(ret, name, args) ret(*name) args;
@@ -118,8 +125,9 @@ static inline int attn_dtype_is_byte(attn_dtype t) { return t == ATTN_BOOL || t 
 /* The tables that are built; which of them a CPU can run is src/cpu's to say. */
 extern const attn_kernels attn_kernels_scalar_f32, attn_kernels_scalar_f64;
 #if defined(__x86_64__)
-extern const attn_kernels attn_kernels_avx2_f32, attn_kernels_avx2_f64, attn_kernels_avx512_f32, attn_kernels_avx512_f64;
+extern const attn_kernels attn_kernels_avx2_f32, attn_kernels_avx2_f64, attn_kernels_avx512_f32, attn_kernels_avx512_f64,
+    attn_kernels_avx512_bf16;
 #elif defined(__aarch64__)
-extern const attn_kernels attn_kernels_neon_f32, attn_kernels_neon_f64;
+extern const attn_kernels attn_kernels_neon_f32, attn_kernels_neon_f64, attn_kernels_neon_bf16;
 #endif
 #endif

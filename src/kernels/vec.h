@@ -30,6 +30,17 @@
    v_transpose(r)                 r[i] lane j <-> r[j] lane i, VL vectors
    v_prefetch(p)                  hint: bring the line of p into L2; p may point anywhere
 
+   Where the CPU has a dot product of bf16 (VEC_HAS_PAIRS), also on vp = VL words of two bf16, the first in the low half. A vp lies in
+   memory where VL reals would:
+   p_set1(p)                      the two bf16 at p in all lanes; p is aligned as uint16_t is
+   p_load(p) p_store(p, a)        as v_load and v_store
+   p_and(a, mask)                 the bits of every word that are 1 in the mask
+   p_round(low, high)             lane by lane low and high, to nearest, ties to even; a denormal may become 0; NaN for NaN
+   p_zip(low, high, n)            the first n bf16 of two rows side by side, the other lanes 0; any n, no memory past them is touched
+   v_dot(a, b, c)                 c + a.low*b.low + a.high*b.high; v_dot(b, a, c) has the same bits. The level says in which order and
+                                  how often it rounds: each step within 2 units roundoff, and it may take denormals, also of results,
+                                  for 0. A product with a zero adds exactly nothing; NaN if a product or sum is
+   v_store_bf16(p, a)             VL reals to the nearest bf16, ties to even, denormals too; of the NaNs only the one of C
    And the shapes of the register tiles, chosen by the number of registers:
    QUERY_VECS                     vectors in the widest block of queries
    TILE_REGS                      accumulators of one register tile of attention

@@ -94,7 +94,7 @@ static attn_status check_row_apart(attn_ctx *ctx, const attn_plan *p, const attn
 /* Runs the job of one row; lse, row_max and entropy land in numbers. */
 static attn_status run_row(attn_ctx *ctx, const attn_plan *p, attn_sdpa_job *j, double numbers[3])
 {
-    const attn_kernels *kernels = p->is_f64 ? ctx->isa->f64 : ctx->isa->f32;
+    const attn_kernels *kernels = attn_plan_kernels(ctx, p);
     const int64_t scratch = (kernels->sdpa_scratch(j) + ATTN_ALIGN - 1) / ATTN_ALIGN * ATTN_ALIGN;
     attn_status status = attn_reserve(ctx, &ctx->scratch, scratch + (p->value_dim + 1) * (int64_t)sizeof(double));
     if (status != ATTN_OK)
@@ -109,7 +109,6 @@ static attn_status run_row(attn_ctx *ctx, const attn_plan *p, attn_sdpa_job *j, 
         *wanted[i] = (attn_rows){.data = p->is_f64 ? (void *)&got.f64[i] : (void *)&got.f32[i], .dtype = dtype};
     if (!j->out.data)
         j->out = (attn_rows){.data = (char *)ctx->scratch.data + scratch, .dtype = dtype, .column = 1};
-    ctx->info.path = p->is_f64 ? "tiled f64" : "tiled f32";
     ctx->info.threads = 1;
     kernels->sdpa_rows(j, 0, 1, ctx->scratch.data);
     for (int i = 0; i < 3; i++)
@@ -169,10 +168,13 @@ attn_status attn_explain_cell(attn_ctx *ctx, attn_row *row, const attn_tensor *q
         return status;
     if (own.flags)
         return attn_fail(ctx, ATTN_E_ARG, "attn_row.flags is 0x%x; it must be 0", own.flags);
+    if (own.out_dtype && !attn_dtype_is_float(own.out_dtype))
+        return attn_fail(ctx, ATTN_E_DTYPE, "attn_row.out_dtype is %d; f32, f64, f16 or bf16 is needed, or 0", (int)own.out_dtype);
     o.struct_size = sizeof o;
     o.flags &= ~(uint32_t)ATTN_AVERAGE;
     o.lse = o.row_max = o.entropy = o.mass = o.weights = o.scores = o.scaled = o.capped = o.masked = NULL;
     status = attn_plan_make(ctx, &p, NULL, q, k, v, &o);
+    p.out.dtype = own.out_dtype ? own.out_dtype : p.q.dtype;
     status = status ? status : explain_row(ctx, &p, &own, (const attn_tensor *const[]){q, k, v}, b, h, i);
     if (status == ATTN_OK) {
         size_t size = row->struct_size && row->struct_size < sizeof own ? row->struct_size : sizeof own;

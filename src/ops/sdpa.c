@@ -121,9 +121,8 @@ static attn_status run_pieces(attn_ctx *ctx, sdpa_run *r, const attn_sdpa_job *f
 
 static attn_status run_plan(attn_ctx *ctx, const attn_plan *p)
 {
-    sdpa_run r = {.plan = p, .kernels = p->is_f64 ? ctx->isa->f64 : ctx->isa->f32, .kv_heads = 1};
+    sdpa_run r = {.plan = p, .kernels = attn_plan_kernels(ctx, p), .kv_heads = 1};
     int threads = threads_for(ctx, p);
-    ctx->info.path = p->is_f64 ? "tiled f64" : "tiled f32";
     zero_sums(p);
     ctx->info.threads = 1;
     if (p->items == 0 || p->kv_heads == 0 || p->longest == 0)

@@ -192,6 +192,14 @@ attn_status attn_plan_make(attn_ctx *ctx, attn_plan *p, const attn_tensor *out, 
     return status ? status : check_overlap(ctx, p, out, q, k, v);
 }
 
+const attn_kernels *attn_plan_kernels(attn_ctx *ctx, const attn_plan *p)
+{
+    const int is_bf16 = p->q.dtype == ATTN_BF16 && p->k.dtype == ATTN_BF16 && p->v.dtype == ATTN_BF16 && p->out.dtype == ATTN_BF16;
+    const int of_pairs = is_bf16 && ctx->isa->bf16;
+    ctx->info.path = p->is_f64 ? "tiled f64" : of_pairs ? "tiled bf16" : "tiled f32";
+    return p->is_f64 ? ctx->isa->f64 : of_pairs ? ctx->isa->bf16 : ctx->isa->f32;
+}
+
 /* The rows of a view, if present, that belong to one KV head of one item: columns run along COLUMN. */
 static void find_rows(attn_rows *rows, const attn_view *v, int64_t item, int64_t head, int64_t row)
 {

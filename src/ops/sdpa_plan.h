@@ -38,6 +38,9 @@ typedef struct attn_plan {
 attn_status attn_plan_make(attn_ctx *ctx, attn_plan *p, const attn_tensor *out, const attn_tensor *q, const attn_tensor *k,
                            const attn_tensor *v, const attn_sdpa_opts *opts);
 
+/* The kernels for it, which attn_ctx_info tells from here on: what p->out.dtype is matters too, with or without data. */
+const attn_kernels *attn_plan_kernels(attn_ctx *ctx, const attn_plan *p);
+
 /* The kernel's job for the query heads of one KV head of one item. */
 void attn_plan_job(attn_sdpa_job *j, const attn_plan *p, int64_t item, int64_t kv_head);
 

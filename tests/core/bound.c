@@ -14,9 +14,13 @@ typedef struct arithmetic {
     double tiny, least; /* smallest denormal, smallest normal */
     double most;
     double slack; /* second-order terms; f64: and the reference's own errors, which are of the same size */
+    double more;     /* roundings of a sum beyond those of multiply-adds */
+    double rounding; /* of a weight to bf16, as a logarithm; 0: it is not rounded */
+    double flush;    /* what an operand or result may be taken for 0 below; 0: denormals count */
 } arithmetic;
-static const arithmetic arithmetic_f32 = {0x1p-24, 1.5e-7, 6e-7, 0x1p-149, FLT_MIN, FLT_MAX, 1.01};
-static const arithmetic arithmetic_f64 = {0x1p-53, 3e-16, 2e-15, 0x1p-1074, DBL_MIN, DBL_MAX, 2.02};
+static const arithmetic arithmetic_f32 = {0x1p-24, 1.5e-7, 6e-7, 0x1p-149, FLT_MIN, FLT_MAX, 1.01, 0, 0, 0};
+static const arithmetic arithmetic_f64 = {0x1p-53, 3e-16, 2e-15, 0x1p-1074, DBL_MIN, DBL_MAX, 2.02, 0, 0, 0};
+static const arithmetic arithmetic_pairs = {0x1p-24, 1.5e-7, 6e-7, 0x1p-149, FLT_MIN, FLT_MAX, 1.01, 4, 0x1p-8, FLT_MIN};
 
 static const arithmetic *arithmetic_of(attn_dtype real) {
     return real == ATTN_F64 ? &arithmetic_f64 : &arithmetic_f32;
@@ -33,6 +37,8 @@ typedef struct check {
     double *drift;      /* [B,H,Lq,Lk] bound of the error of each weight, after dropout */
     double *logit;      /* [Lk] bound of the error of each masked score */
     double *exponent;   /* [Lk] bound of the relative error of each e^(masked - max), as a logarithm */
+    double denominator; /* bound of the error of ln(sum of those) */
+    double sink;        /* bound of the relative error of the sink's power times its weight */
     bool *risky;        /* [B,H,Lq] rows that may overflow */
     bool ok;
 } check;
@@ -124,15 +130,17 @@ static void check_logits(check *c, int64_t b, int64_t h, int64_t i) {
     c->risky[row] = false;
     for (int64_t j = 0; j < r->Lk; j++) {
         const int64_t cell = row * r->Lk + j, q = row * r->d, k = (kv_head_of(c, b, h) * r->Lk + j) * r->d;
-        double size = 0, k_size = 0, moved = 0; /* moved: by what q and k are off */
+        double size = 0, k_size = 0, q_size = 0, moved = 0; /* moved: by what q and k are off */
         for (int64_t n = 0; n < r->d; n++) {
             const double q_most = fabs(c->q[q + n]) + c->dq[q + n], k_most = fabs(c->k[k + n]) + c->dk[k + n];
             size += q_most * k_most;
             k_size += k_most;
+            q_size += q_most;
             moved += q_most * k_most - fabs(c->q[q + n] * c->k[k + n]);
         }
-        const double score = (d + 2) * a->u * size + d * a->tiny + moved;
-        const double scaled = (d + 4) * a->u * scale * size + (k_size + d) * a->tiny + scale * moved;
+        const double flushed = a->flush * (q_size + k_size + 4 * d);
+        const double score = (d + 2 + a->more) * a->u * size + d * a->tiny + moved + flushed;
+        const double scaled = (d + 4 + a->more) * a->u * scale * size + (k_size + d) * a->tiny + scale * (moved + flushed);
         const double tanh_error = a->tanh * fabs(r->capped[cell]) + 4 * a->u * fmin(fabs(r->scaled[cell]), cap) + 3 * cap * a->tiny;
         const double capped = cap > 0 ? scaled + tanh_error : scaled;
         bool overflows = !(2 * size * fmax(1, scale) < a->most);
@@ -181,15 +189,17 @@ static double denominator_bound(check *c, int64_t h, int64_t row, int64_t visibl
     const double lse = r->lse[row], steps = (a->exp + 2 * a->u) * (1 + rescales(c));
     const double sink = sinks ? ref_element(sinks, 0, 0, 0, h) : -(double)INFINITY;
     const double top = fmax(r->row_max[row], sink), slack = r->Lk > 128 ? 10 : 0; /* a max may lag by 5, there and back */
-    double sum = sinks ? exp(sink - lse + a->u * (2 * fabs(sink) + 4 * (top - sink)) + steps) : 0;
+    const double sink_error = a->u * (2 * fabs(sink) + 4 * (top - sink)) + steps;
+    double sum = sinks ? exp(sink - lse + sink_error) : 0;
+    c->sink = sinks ? exp(sink - lse) * expm1(sink_error) : 0;
     for (int64_t j = 0; j < r->Lk; j++) {
         if (!r->hidden[row * r->Lk + j]) {
             const double distance = fabs(r->masked[row * r->Lk + j] - top) + slack;
             c->exponent[j] = c->logit[j] + 4 * a->u * distance + steps;
-            sum += exp(log_weight(c, row, j) + c->exponent[j]);
+            sum += exp(log_weight(c, row, j) + c->exponent[j] + a->rounding);
         }
     }
-    return fmax(0, log(sum)) + ((double)visible + rescales(c) + 4) * a->u;
+    return fmax(0, log(sum)) + ((double)visible + rescales(c) + 4 + a->more) * a->u;
 }
 
 /* The row's weights, lse and so on. The bounds of the weights after dropout are left in drift. */
@@ -201,6 +211,7 @@ static void check_softmax(check *c, int64_t b, int64_t h, int64_t i, int64_t vis
     const double S = denominator_bound(c, h, row, visible), lse = r->lse[row], kept = o->dropout < 1 ? 1 / (1 - o->dropout) : 0;
     const double flushed = 256 * ((double)visible + 8) * a->least;
     double entropy = 0, top = 0;
+    c->denominator = S;
     for (int64_t j = 0; j < r->Lk; j++) {
         const int64_t cell = row * r->Lk + j;
         c->drift[cell] = 0;
@@ -239,6 +250,26 @@ static void check_element_of_output(check *c, int64_t b, int64_t h, int64_t i, i
     }
 }
 
+/* Element n of a row whose weights were rounded. What is mixed is divided by its own sum, so that an error of a weight counts by how far
+   its value is from the output; where the logits say little, a weight may be off by all of itself and by 1. */
+static double rounded_mix(const check *c, int64_t b, int64_t h, int64_t i, int64_t n) {
+    const ref_result *r = c->r;
+    const double kept = c->p->opts.dropout < 1 ? 1 / (1 - c->p->opts.dropout) : 0, lost = 256 * c->a.least;
+    const int64_t row = row_index(c, b, h, i);
+    const double out = r->output[row * r->d_v + n], S = c->denominator;
+    double around = c->sink * exp(S) * fabs(out), whole = 0;
+    for (int64_t j = 0; j < r->Lk; j++) {
+        if (!r->hidden[row * r->Lk + j]) {
+            const double ln = log_weight(c, row, j), w = exp(ln), up = exp(ln + c->exponent[j] + c->a.rounding + S);
+            const bool is_dropped = c->p->opts.dropout > 0 && w > 0 && r->weights[row * r->Lk + j] == 0;
+            const double v = is_dropped ? 0 : kept * c->v[(kv_head_of(c, b, h) * r->Lk + j) * r->d_v + n];
+            around += (up - exp(ln + S) + lost) * fabs(v - out);
+            whole += (fmin(1, up - w) + lost) * fabs(v);
+        }
+    }
+    return fmin(around, whole);
+}
+
 static void check_output(check *c, int64_t b, int64_t h, int64_t i, int64_t visible) {
     const ref_result *r = c->r;
     const arithmetic *a = &c->a;
@@ -252,7 +283,10 @@ static void check_output(check *c, int64_t b, int64_t h, int64_t i, int64_t visi
                 size += r->weights[cell] * (fabs(c->v[at]) + c->dv[at]);
             }
         }
-        error += ((double)visible + rescales(c) + 4) * a->u * size + 256 * ((double)visible + 8) * a->tiny;
+        if (a->rounding > 0) {
+            error = rounded_mix(c, b, h, i, n);
+        }
+        error += ((double)visible + rescales(c) + 4 + a->more) * a->u * size + 256 * ((double)visible + 8) * fmax(a->tiny, a->flush);
         check_element_of_output(c, b, h, i, n, error);
     }
 }
@@ -334,7 +368,7 @@ static void check_row(check *c, int64_t b, int64_t h, int64_t i) {
 
 bool within_bounds(problem *p, const ref_result *r, tally *t) {
     const size_t rows = (size_t)(r->B * r->H * r->Lq), Lk = (size_t)r->Lk;
-    check c = {.p = p, .r = r, .t = t, .a = *arithmetic_of(computed_in(p)), .ok = true};
+    check c = {.p = p, .r = r, .t = t, .a = p->rounds_weights ? arithmetic_pairs : *arithmetic_of(computed_in(p)), .ok = true};
     c.scale = (p->opts.flags & ATTN_SCALE) ? p->opts.scale : 1 / sqrt((double)r->d);
     c.q = read_heads(p, &p->q, p->H, r->Lq, r->d);
     c.k = read_heads(p, &p->k, p->Hkv, r->Lk, r->d);

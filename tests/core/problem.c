@@ -85,7 +85,7 @@ static void fuse_inputs(problem *p) {
 
 static void choose_inputs(problem *p, rng *r) {
     int64_t shape[4];
-    const attn_dtype common = random_float(r);
+    const attn_dtype common = rng_chance(r, 0.15) ? ATTN_BF16 : random_float(r); /* which has kernels of its own */
     const bool mixed = rng_chance(r, 0.3);
     input_shape(p, p->H, p->Lq, p->d, shape);
     p->q = new_scattered(&p->memory, r, mixed ? random_float(r) : common, p->rank, shape, true);

@@ -17,6 +17,7 @@ typedef struct problem {
     /* Where the library makes q, k and v itself (attn_mha), they are the reference's, in f64. Else all of this is zero. */
     attn_dtype real;                       /* what is computed in; 0: f64 if any of q, k, v is f64, else f32 */
     attn_tensor q_error, k_error, v_error; /* f64 in the shapes of q, k, v: how far the library's may be off; ndim 0: they are the same */
+    bool rounds_weights;                   /* the call ran on dot products of bf16 (docs/numerics.md) */
     double *out_error;                     /* NULL, or [B,H,Lq,d_v]: within_bounds leaves the bound of `out` here; infinite: no promise */
 } problem;
 

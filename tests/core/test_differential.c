@@ -2,6 +2,8 @@
 /* Random small calls over the whole option space against the float64 reference: 20000 problems. */
 #include "differential.h"
 
+#include <string.h>
+
 typedef struct sdpa_trial {
     problem p;
     ref_result r;
@@ -20,6 +22,7 @@ static bool run(void *made, attn_ctx *ctx, tally *t) {
         print_error("%s: %s\n", attn_status_str(s), attn_ctx_error(ctx));
         return false;
     }
+    x->p.rounds_weights = strcmp(attn_ctx_info(ctx).path, "tiled bf16") == 0;
     return within_bounds(&x->p, &x->r, t);
 }
 

@@ -42,7 +42,7 @@ static bool explained_as_computed(attn_ctx *ctx, problem *p, const ref_result *r
         stage[n] = TENSOR(&p->memory, t, p->Lk);
     }
     attn_row row = {.scores = &stage[0], .scaled = &stage[1], .capped = &stage[2], .masked = &stage[3], .weights = &stage[4],
-                    .output = &output, .hidden = hidden};
+                    .output = &output, .hidden = hidden, .out_dtype = p->out.dtype};
     assert_ok(ctx, attn_explain_cell(ctx, &row, &p->q, &p->k, &p->v, &p->opts, b, h, i));
     int64_t visible = 0;
     for (int64_t j = 0; j < p->Lk; j++) {

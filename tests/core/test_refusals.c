@@ -267,7 +267,7 @@ static void what_cannot_be_measured(void **state) {
     attn_ctx *ctx = new_ctx(NULL, 2);
     float memory[1000] = {0};
     double rate = 0;
-    REFUSES(attn_measure_peak(ctx, ATTN_F16, &rate), ATTN_E_ARG, "dtype is f16", "f32 or f64");
+    REFUSES(attn_measure_peak(ctx, ATTN_F16, &rate), ATTN_E_ARG, "dtype is f16", "f32, f64 or bf16");
     REFUSES(attn_measure_peak(ctx, ATTN_F32, NULL), ATTN_E_ARG, "gflops NULL", "a place for the result");
     REFUSES(attn_measure_stream(ctx, NULL, 4, &rate), ATTN_E_ARG, "memory is NULL", "at least 4 bytes");
     REFUSES(attn_measure_stream(ctx, memory, 3, &rate), ATTN_E_ARG, "bytes 3", "at least 4 bytes");
@@ -281,6 +281,18 @@ static void what_cannot_be_measured(void **state) {
     assert_int_equal(attn_ctx_info(ctx).threads, 2);
     assert_string_equal(attn_ctx_info(ctx).path, "none");
     attn_ctx_destroy(ctx);
+    const char *isa;
+    for (int level = 0; (isa = usable_isa(level)); level++) { /* a dot product of bf16: where the name says so */
+        ctx = new_ctx(isa, 1);
+        if (strstr(isa, "_bf16")) {
+            rate = 0;
+            assert_ok(ctx, attn_measure_peak(ctx, ATTN_BF16, &rate));
+            assert_true(rate > 0);
+        } else {
+            REFUSES(attn_measure_peak(ctx, ATTN_BF16, &rate), ATTN_E_UNSUPPORTED, isa, "ask for f32");
+        }
+        attn_ctx_destroy(ctx);
+    }
 }
 
 /* Pinned: a change of these values breaks callers. */

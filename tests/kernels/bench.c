@@ -105,17 +105,23 @@ static void bench_linear(const attn_kernels *k, attn_dtype real, attn_dtype weig
 
 void bench_table(const table *t)
 {
-    for (int wide = 0; wide < 2; wide++) {
-        const attn_dtype real = wide ? ATTN_F64 : ATTN_F32;
-        const attn_kernels *k = wide ? t->f64 : t->f32;
+    const attn_dtype dtypes[] = { ATTN_F32, ATTN_F64, ATTN_BF16 };
+    const attn_kernels *const tables[] = { t->f32, t->f64, t->bf16 };
+    for (int n = 0; n < 3; n++) {
+        const attn_dtype real = dtypes[n];
+        const attn_kernels *k = tables[n];
+        if (!k)
+            continue;
         bench b = { .kernels = k, .sink = 0.5 };
         const double seconds = seconds_of(run_peak, &b), peak = b.operations / seconds;
-        printf("%s.%s: peak %.1f GFLOP/s\n", t->name, wide ? "f64" : "f32", 1e-9 * peak);
+        printf("%s.%s: peak %.1f GFLOP/s\n", t->name, attn_dtype_name(real), 1e-9 * peak);
         bench_sdpa(k, real, 1, 1024, 64, peak);
         bench_sdpa(k, real, 10, 10, 64, peak);
         bench_sdpa(k, real, 128, 128, 64, peak);
         bench_sdpa(k, real, 512, 2048, 64, peak);
         bench_sdpa(k, real, 512, 2048, 128, peak);
+        if (!k->linear)
+            continue;
         const attn_dtype weights[] = { real, ATTN_F16, ATTN_BF16 };
         for (int i = 0; i < 3; i++) {
             bench_linear(k, real, weights[i], 1, 512, 512, peak);

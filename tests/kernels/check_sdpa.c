@@ -111,14 +111,22 @@ static attn_dtype any_float(sdpa_case *x)
 {
     static const attn_dtype narrow[] = { ATTN_F32, ATTN_F16, ATTN_BF16, ATTN_F64 };
     rng *r = &x->h->random;
+    if (x->h->is_of_pairs)
+        return ATTN_BF16;
     return rng_chance(r, 0.6) ? x->h->real : narrow[rng_int(r, 0, x->h->real == ATTN_F64 ? 3 : 2)];
+}
+
+/* A table of pairs rounds its output whatever q, k and v are; f32 shows more of it. */
+static attn_dtype any_output(sdpa_case *x)
+{
+    return x->h->is_of_pairs && rng_chance(&x->h->random, 0.5) ? ATTN_F32 : any_float(x);
 }
 
 static void make_inputs(sdpa_case *x)
 {
     harness *h = x->h;
     attn_sdpa_job *j = &x->job;
-    array *q = new_array(h, "q", h->real, j->positions, j->heads, j->dim);
+    array *q = new_array(h, "q", h->is_of_pairs ? ATTN_BF16 : h->real, j->positions, j->heads, j->dim);
     array *k = new_array(h, "k", any_float(x), j->n_keys, 1, j->dim);
     array *v = new_array(h, "v", any_float(x), j->n_keys, 1, j->value_dim);
     fill(x, q, 9);
@@ -469,7 +477,7 @@ static bool make_scratch(sdpa_case *x)
 
 static bool make_case(sdpa_case *x, harness *h)
 {
-    *x = (sdpa_case){ .h = h, .data = (enum data)(h->number % DATA_KINDS) };
+    *x = (sdpa_case){ .h = h, .data = (enum data)(h->number % DATA_KINDS), .p.rounds_weights = h->is_of_pairs };
     choose_shape(x);
     make_inputs(x);
     choose_masks(x);
@@ -488,7 +496,7 @@ void test_sdpa_rows(harness *h)
         return;
     }
     const unsigned wanted = rng_chance(r, 0.4) ? 0 : (unsigned)rng_next(r) & 127;
-    const attn_dtype out_dtype = any_float(&x);
+    const attn_dtype out_dtype = any_output(&x);
     const int64_t rows = x.job.positions * x.job.heads;
     sdpa_case again = x;
     make_outputs(&x, wanted, out_dtype);
@@ -526,7 +534,7 @@ static void check_pieces(harness *h, int backwards)
         return;
     }
     const unsigned wanted = (unsigned)rng_next(&h->random) & 127;
-    const attn_dtype out_dtype = any_float(&x);
+    const attn_dtype out_dtype = any_output(&x);
     sdpa_case again = x;
     make_outputs(&x, wanted, out_dtype);
     const bool ran = call_rows(&x, 0, x.job.positions * x.job.heads);

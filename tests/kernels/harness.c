@@ -13,16 +13,20 @@
 
 #include "../../src/cpu/cpu.h"
 
-#ifdef HARNESS_EMULATED
-static const table tables[] = { { "avx512-emulated", "avx2", &attn_kernels_avx512_f32, &attn_kernels_avx512_f64 } };
+#if defined(HARNESS_EMULATED_PAIRS)
+static const table tables[] = { { "avx512_bf16-emulated", "avx2", NULL, NULL, &attn_kernels_avx512_bf16 } };
+#elif defined(HARNESS_EMULATED)
+static const table tables[] = { { "avx512-emulated", "avx2", &attn_kernels_avx512_f32, &attn_kernels_avx512_f64, NULL } };
 #else
 static const table tables[] = {
-    { "scalar", "scalar", &attn_kernels_scalar_f32, &attn_kernels_scalar_f64 },
+    { "scalar", "scalar", &attn_kernels_scalar_f32, &attn_kernels_scalar_f64, NULL },
 #if defined(__x86_64__)
-    { "avx2", "avx2", &attn_kernels_avx2_f32, &attn_kernels_avx2_f64 },
-    { "avx512", "avx512", &attn_kernels_avx512_f32, &attn_kernels_avx512_f64 },
+    { "avx2", "avx2", &attn_kernels_avx2_f32, &attn_kernels_avx2_f64, NULL },
+    { "avx512", "avx512", &attn_kernels_avx512_f32, &attn_kernels_avx512_f64, NULL },
+    { "avx512_bf16", "avx512_bf16", NULL, NULL, &attn_kernels_avx512_bf16 },
 #elif defined(__aarch64__)
-    { "neon", "neon", &attn_kernels_neon_f32, &attn_kernels_neon_f64 },
+    { "neon", "neon", &attn_kernels_neon_f32, &attn_kernels_neon_f64, NULL },
+    { "neon_bf16", "neon_bf16", NULL, NULL, &attn_kernels_neon_bf16 },
 #endif
 };
 #endif
@@ -30,9 +34,13 @@ static const table tables[] = {
 static const struct kernel_test {
     const char *name;
     void (*run)(harness *h);
+    bool is_of_pairs; /* a table of pairs has the kernel too */
 } kernel_tests[] = {
-#define KERNEL_TEST(ret, name, args) { #name, test_##name },
-    ATTN_KERNELS(KERNEL_TEST)
+#define KERNEL_TEST(ret, name, args) { #name, test_##name, true },
+    ATTN_PAIR_KERNELS(KERNEL_TEST)
+#undef KERNEL_TEST
+#define KERNEL_TEST(ret, name, args) { #name, test_##name, false },
+    ATTN_FLOAT_KERNELS(KERNEL_TEST)
 #undef KERNEL_TEST
 };
 
@@ -151,12 +159,18 @@ static void print_worst(const harness *h)
                    100 * h->worst.share[i]);
 }
 
-static int64_t run_kernel(const table *t, attn_dtype real, const struct kernel_test *test, const options *o)
+static const attn_kernels *kernels_of(const table *t, attn_dtype dtype)
+{
+    return dtype == ATTN_F64 ? t->f64 : dtype == ATTN_BF16 ? t->bf16 : t->f32;
+}
+
+static int64_t run_kernel(const table *t, attn_dtype dtype, const struct kernel_test *test, const options *o)
 {
     char name[64];
-    snprintf(name, sizeof name, "%s.%s", t->name, real == ATTN_F64 ? "f64" : "f32");
-    harness h = { .table = name, .kernel = test->name, .kernels = real == ATTN_F64 ? t->f64 : t->f32, .real = real, .seed = o->seed };
-    if (fnmatch(o->test, test->name, 0) != 0)
+    snprintf(name, sizeof name, "%s.%s", t->name, attn_dtype_name(dtype));
+    harness h = { .table = name, .kernel = test->name, .kernels = kernels_of(t, dtype), .real = dtype == ATTN_F64 ? ATTN_F64 : ATTN_F32,
+                  .is_of_pairs = dtype == ATTN_BF16, .seed = o->seed };
+    if (fnmatch(o->test, test->name, 0) != 0 || !h.kernels || (h.is_of_pairs && !test->is_of_pairs))
         return 0;
     if (o->list) {
         printf("%s.%s\n", name, test->name);
@@ -222,7 +236,8 @@ int main(int argc, char **argv)
         }
         ran++;
         for (size_t i = 0; i < COUNT(kernel_tests); i++)
-            failures += run_kernel(&tables[t], ATTN_F32, &kernel_tests[i], &o) + run_kernel(&tables[t], ATTN_F64, &kernel_tests[i], &o);
+            failures += run_kernel(&tables[t], ATTN_F32, &kernel_tests[i], &o) + run_kernel(&tables[t], ATTN_F64, &kernel_tests[i], &o) +
+                        run_kernel(&tables[t], ATTN_BF16, &kernel_tests[i], &o);
     }
     for (size_t t = 0; o.bench && t < COUNT(tables); t++)
         if (failures == 0 && fnmatch(o.isa, tables[t].name, 0) == 0 && attn_cpu_usable(tables[t].needs))

@@ -11,6 +11,7 @@
 typedef struct table {
     const char *name, *needs;
     const attn_kernels *f32, *f64;
+    const attn_kernels *bf16; /* of pairs, or NULL */
 } table;
 
 /* An array [positions][heads][columns] in memory of its exact size. */
@@ -30,6 +31,7 @@ typedef struct harness {
     const char *table, *kernel;
     const attn_kernels *kernels;
     attn_dtype real;
+    bool is_of_pairs; /* real is float, q, k and v are bf16 */
     uint64_t seed;
     /* The case. */
     int64_t number;

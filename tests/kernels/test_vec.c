@@ -451,10 +451,18 @@ static void test_exp2_pieces(void)
     check_scale2(nan, INFINITY);
 }
 
+#ifdef VEC_HAS_PAIRS
+#include "test_vec_pairs.h"
+#endif
+
 static const struct {
     const char *name;
     void (*run)(void);
 } tests[] = {
+#ifdef VEC_HAS_PAIRS
+    { "p_set1, p_load, p_store, p_and", test_pair_moves }, { "p_zip", test_zip }, { "p_round, v_store_bf16", test_rounding },
+    { "v_dot", test_dot },
+#endif
     { "constants", test_constants }, { "v_load_first", test_load }, { "v_store_first", test_store }, { "v_load, v_store", test_unaligned },
     { "v_nonzero_bytes", test_nonzero_bytes }, { "v_select_bit", test_select_bit }, { "16 bits", test_16_bits },
     { "v_prefetch", test_prefetch }, { "v_any", test_any }, { "v_sum", test_sum },

@@ -57,7 +57,7 @@ class Row(Structure):
     _fields_ = [("struct_size", c_uint32), ("flags", c_uint32), ("scores", TensorPtr), ("scaled", TensorPtr), ("capped", TensorPtr),
                 ("masked", TensorPtr), ("weights", TensorPtr), ("output", TensorPtr), ("hidden", POINTER(c_uint8)), ("lse", c_double),
                 ("row_max", c_double), ("entropy", c_double), ("scale", c_double), ("position", c_int64), ("kv_head", c_int64),
-                ("visible", c_int64)]
+                ("visible", c_int64), ("out_dtype", c_int32)]
 
 
 MHA_TENSORS = ("w_q", "w_k", "w_v", "w_qkv", "b_q", "b_k", "b_v", "b_qkv", "w_o", "b_o")

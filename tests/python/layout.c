@@ -30,7 +30,7 @@ static void row_fields(void)
     FIELD(attn_row, struct_size); FIELD(attn_row, flags); FIELD(attn_row, scores); FIELD(attn_row, scaled); FIELD(attn_row, capped);
     FIELD(attn_row, masked); FIELD(attn_row, weights); FIELD(attn_row, output); FIELD(attn_row, hidden); FIELD(attn_row, lse);
     FIELD(attn_row, row_max); FIELD(attn_row, entropy); FIELD(attn_row, scale); FIELD(attn_row, position); FIELD(attn_row, kv_head);
-    FIELD(attn_row, visible);
+    FIELD(attn_row, visible); FIELD(attn_row, out_dtype);
 }
 
 static void mha_fields(void)

@@ -162,6 +162,78 @@ STAND_IN double shim_fold_pd(simde__m512d a, int sums)
 #define _mm512_reduce_max_ps(a) shim_fold_ps(a, 0)
 #define _mm512_reduce_max_pd(a) shim_fold_pd(a, 0)
 
+/* VDPBF16PS: two multiply-adds, the second of each pair first, each rounded to nearest; denormals of operands and results are 0. */
+STAND_IN float shim_flushed(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
+static __attribute__((noinline, unused)) simde__m512 shim_dpbf16_ps(simde__m512 sum, simde__m512i a, simde__m512i b)
+{
+    uint32_t x[16], y[16];
+    float of[16];
+    simde_mm512_storeu_ps(of, sum);
+    simde_mm512_storeu_si512(x, a);
+    simde_mm512_storeu_si512(y, b);
+    for (int i = 0; i < 16; i++) {
+        const uint32_t half[2][2] = { { x[i] & 0xffff0000, y[i] & 0xffff0000 }, { x[i] << 16, y[i] << 16 } };
+        of[i] = shim_flushed(of[i]);
+        for (int j = 0; j < 2; j++) {
+            float factor[2];
+            memcpy(factor, half[j], sizeof factor);
+            of[i] = shim_flushed(fmaf(shim_flushed(factor[0]), shim_flushed(factor[1]), of[i]));
+        }
+    }
+    return simde_mm512_loadu_ps(of);
+}
+/* VCVTNE2PS2BF16: the second operand in the lower half; to nearest even, denormals 0, NaN quiet. */
+static __attribute__((noinline, unused)) simde__m512i shim_cvtne2ps_pbh(simde__m512 high, simde__m512 low)
+{
+    float from[32];
+    uint16_t to[32];
+    simde_mm512_storeu_ps(from, low);
+    simde_mm512_storeu_ps(from + 16, high);
+    for (int i = 0; i < 32; i++) {
+        const float x = shim_flushed(from[i]);
+        uint32_t bits;
+        memcpy(&bits, &x, sizeof bits);
+        to[i] = (uint16_t)(isnan(x) ? bits >> 16 | 0x40 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    }
+    return simde_mm512_loadu_si512(to);
+}
+STAND_IN simde__m512i shim_permutexvar_epi16(simde__m512i places, simde__m512i a)
+{
+    uint16_t from[32], at[32], to[32];
+    simde_mm512_storeu_si512(from, a);
+    simde_mm512_storeu_si512(at, places);
+    for (int i = 0; i < 32; i++)
+        to[i] = from[at[i] & 31];
+    return simde_mm512_loadu_si512(to);
+}
+STAND_IN __m256i shim_cvtepi32_epi16(simde__m512i a)
+{
+    uint32_t from[16];
+    uint16_t to[16];
+    simde_mm512_storeu_si512(from, a);
+    for (int i = 0; i < 16; i++)
+        to[i] = (uint16_t)from[i];
+    __m256i narrow;
+    memcpy(&narrow, to, sizeof narrow);
+    return narrow;
+}
+STAND_IN __m256i shim_maskz_loadu_epi16(unsigned mask, const void *p)
+{
+    __m256i a = _mm256_setzero_si256();
+    shim_copy(&a, p, mask, 16, 2);
+    return a;
+}
+#undef _mm512_dpbf16_ps
+#undef _mm512_cvtne2ps_pbh
+#undef _mm512_permutexvar_epi16
+#undef _mm512_cvtepi32_epi16
+#undef _mm256_maskz_loadu_epi16
+#define _mm512_dpbf16_ps(c, a, b) shim_dpbf16_ps(c, (simde__m512i)(a), (simde__m512i)(b))
+#define _mm512_cvtne2ps_pbh shim_cvtne2ps_pbh
+#define _mm512_permutexvar_epi16 shim_permutexvar_epi16
+#define _mm512_cvtepi32_epi16 shim_cvtepi32_epi16
+#define _mm256_maskz_loadu_epi16 shim_maskz_loadu_epi16
+
 /* Widening, by the conversions of AVX2 and F16C. */
 STAND_IN simde__m512 shim_cvtph_ps(__m256i h)
 {
