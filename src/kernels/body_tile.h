@@ -34,6 +34,15 @@ enum { PAIR = 1 };
 typedef real stored;
 INLINE vf plus_product(vf sum, const stored *a, const char *b, const number_kind kind) { return v_fma(v_set1(*a), v_load_kind(b, kind), sum); }
 #endif
+/* The same, in the register that holds *sum. */
+INLINE void add_product(vf *sum, const stored *a, const char *b, const number_kind kind)
+{
+#ifdef ATTN_PAIRS
+    *sum = plus_product(*sum, a, b, kind);
+#else
+    v_add_product(sum, v_set1(*a), v_load_kind(b, kind));
+#endif
+}
 INLINE int64_t terms_of(int64_t n) { return (n + PAIR - 1) / PAIR; }
 /* The same memory as the factor that is read as scalars. */
 INLINE const stored *as_stored(const void *b) { return b; }
@@ -72,20 +81,31 @@ typedef struct product {
     request *ask; /* or NULL */
 } product;
 
-/* Terms [first, end) added to acc. */
-INLINE void tile_terms(const product *m, vf *acc, const int rows, const int vecs, int64_t first, int64_t end, const number_kind kind)
+/* Terms [first, end) added to acc, `step` of them in a turn: the more, the fewer operations beside the multiply-adds. */
+INLINE void tile_terms(const product *m, vf *acc, const int rows, const int vecs, int64_t first, int64_t end, const number_kind kind,
+                       const int step)
 {
     const stored *a = m->a;
     const char *b = m->b;
     const int64_t a_row = m->a_row, a_term = m->a_term, b_term = m->b_term * kind_bytes(kind), b_vec = VL * kind_bytes(kind);
-    for (int64_t t = first; t < end; t++)
+    int64_t t = first;
+    if (step > 1) {
+        const stored *row[MAX_ROWS];
+        UNROLL for (int i = 0; i < rows; i++)
+            row[i] = a + i * a_row;
+        for (const char *at = b + t * b_term; t + step <= end; t += step, at += step * b_term)
+            UNROLL for (int s = 0; s < step; s++)
+                UNROLL for (int i = 0; i < rows * vecs; i++)
+                    add_product(&acc[i], row[i / vecs] + (t + s) * a_term, at + s * b_term + i % vecs * b_vec, kind);
+    }
+    for (; t < end; t++)
         UNROLL for (int i = 0; i < rows * vecs; i++)
             acc[i] = plus_product(acc[i], a + i / vecs * a_row + t * a_term, b + t * b_term + i % vecs * b_vec, kind);
 }
 
-/* One tile. rows, vecs, asks (is m->ask followed?) and the kind of B are constants after inlining: acc[] is rows*vecs registers,
+/* One tile. rows, vecs, asks (is m->ask followed?), the kind of B and step are constants after inlining: acc[] is rows*vecs registers,
    acc[i] = row i/vecs, vector i%vecs. One flat loop over acc is the form that both gcc and clang keep in registers. */
-INLINE void tile(const product *m, const int rows, const int vecs, const int asks, const number_kind kind)
+INLINE void tile(const product *m, const int rows, const int vecs, const int asks, const number_kind kind, const int step)
 {
     int adds = m->adds;
     int64_t first = 0;
@@ -96,10 +116,10 @@ INLINE void tile(const product *m, const int rows, const int vecs, const int ask
             acc[i] = v_zero();
         for (int64_t t = first; asks && t < end; t += ASK_TERMS) {
             ask(m->ask);
-            tile_terms(m, acc, rows, vecs, t, t + ASK_TERMS < end ? t + ASK_TERMS : end, kind);
+            tile_terms(m, acc, rows, vecs, t, t + ASK_TERMS < end ? t + ASK_TERMS : end, kind, 1);
         }
         if (!asks)
-            tile_terms(m, acc, rows, vecs, first, end, kind);
+            tile_terms(m, acc, rows, vecs, first, end, kind, step);
         if (adds)
             UNROLL for (int i = 0; i < rows * vecs; i++)
                 acc[i] = v_add(v_load(m->c + i / vecs * m->c_row + i % vecs * VL), acc[i]);
@@ -113,10 +133,11 @@ INLINE void tile(const product *m, const int rows, const int vecs, const int ask
     } while (first < m->terms); /* without a term the sum is 0 */
 }
 
-/* The tile of a height known only at run time: one case for each, so that every remainder has a tile of its own. */
+/* The tile of a height known only at run time: one case for each, so that every remainder has a tile of its own. The highest takes more
+   terms in a turn; where memory is asked for, it is that which takes the time. */
 INLINE void tile_of_height(const product *m, int rows, const int vecs, const int highest, const int asks, const number_kind kind)
 {
-#define HEIGHT(n) case n: if (n <= highest) tile(m, n, vecs, asks, kind); break;
+#define HEIGHT(n) case n: if (n <= highest) tile(m, n, vecs, asks, kind, vecs > 1 && n == highest && !asks ? TILE_STEP : 1); break;
     switch (rows) {
         HEIGHT(1) HEIGHT(2) HEIGHT(3) HEIGHT(4) HEIGHT(5) HEIGHT(6)
         HEIGHT(7) HEIGHT(8) HEIGHT(9) HEIGHT(10) HEIGHT(11) HEIGHT(12)

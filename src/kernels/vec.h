@@ -44,6 +44,7 @@
    And the shapes of the register tiles, chosen by the number of registers:
    QUERY_VECS                     vectors in the widest block of queries
    TILE_REGS                      accumulators of one register tile of attention
+   TILE_STEP                      terms in a turn of its loop
    FEW_SCORE_ROWS                 rows of a block up to which scores have keys as lanes, where that was measured to be faster
    NARROW_SCORE_ROWS              the same where K has 16 bits: it need not be widened before
    FREE_PASS, FREE_REGS           rows that a tile of scores in free order (body_free.h) does at a time, a multiple of SUMS_PART that

@@ -10,6 +10,7 @@
 #define VL 8
 #define QUERY_VECS 3 /* 24 queries */
 #define TILE_REGS 12 /* of 16 registers */
+#define TILE_STEP 4
 #define FEW_SCORE_ROWS 3
 #define NARROW_SCORE_ROWS 6
 #define SUMS_PART 4

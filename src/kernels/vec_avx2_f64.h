@@ -13,6 +13,7 @@
 #define VL 4
 #define QUERY_VECS 3 /* 12 queries */
 #define TILE_REGS 12 /* of 16 registers */
+#define TILE_STEP 4
 #define FEW_SCORE_ROWS 0
 #define NARROW_SCORE_ROWS 0
 #define SUMS_PART 2

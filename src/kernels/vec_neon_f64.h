@@ -13,6 +13,7 @@
 #define VL 2
 #define QUERY_VECS 4 /* 8 queries */
 #define TILE_REGS 16 /* of 32 registers */
+#define TILE_STEP 1
 #define FEW_SCORE_ROWS 0
 #define NARROW_SCORE_ROWS 0
 #define SUMS_PART 2

@@ -11,6 +11,7 @@
 #define VL 1
 #define QUERY_VECS 4
 #define TILE_REGS 8
+#define TILE_STEP 1
 #define FEW_SCORE_ROWS 0
 #define NARROW_SCORE_ROWS 0
 #define SUMS_PART 1
