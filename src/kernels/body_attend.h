@@ -5,6 +5,8 @@
 INLINE void multiply(product m, int64_t rows, int vecs)
 {
 #define WIDTH(n) case n:                                                                                                                   \
+    if (n > QUERY_VECS)                                                                                                                    \
+        break;                                                                                                                             \
     if (m.ask && n * VL <= FEW_ROWS)                                                                                                       \
         multiply_rows(m, rows, n, TILE_REGS, 1, REALS);                                                                                    \
     else                                                                                                                                   \

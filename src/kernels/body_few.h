@@ -8,10 +8,11 @@ enum { FEW_ROWS = 16, FEW_VECS = QUERY_VECS < 3 ? QUERY_VECS : 3 };
 
 INLINE int has_few_rows(const query_block *b, int64_t value_dim) { return b->lanes <= FEW_ROWS && value_dim % VL == 0; }
 
+/* Numbers of 16 bits have one variant, which asks: it may have nothing to ask for. */
 INLINE void multiply_few(product m, int64_t rows, int vecs, const number_kind kind)
 {
 #define WIDTH(n) case n:                                                                                                                   \
-    if (m.ask)                                                                                                                             \
+    if (kind != REALS || m.ask->rows)                                                                                                      \
         multiply_rows(m, rows, n, TILE_REGS, 1, kind);                                                                                     \
     else                                                                                                                                   \
         multiply_rows(m, rows, n, TILE_REGS, 0, kind);                                                                                     \
@@ -66,7 +67,7 @@ INLINE void mix_few_of(const query_block *b, const real *weights, const row_layo
                                 .chain = terms_of(n_keys), .adds = !b->fresh,
                                 .a = as_stored(weights), .a_row = PAIR, .a_term = PAIR * b->lanes,
                                 .b = (const char *)v->data + c * kind_bytes(kind), .b_term = v->position,
-                                .terms = terms_of(n_keys), .factor = 1, .ask = next.rows ? &next : NULL },
+                                .terms = terms_of(n_keys), .factor = 1, .ask = &next },
                      b->count, (int)least(FEW_VECS, (value_dim - c) / VL), kind);
     }
 }

@@ -15,7 +15,7 @@
 #define NARROW_SCORE_ROWS 0
 #define SUMS_PART 4
 #define FREE_PASS 8
-#define FREE_REGS 24
+#define FREE_REGS 16
 #define GEMM_VECS 4
 #define GEMM_REGS 24
 #define GEMM_UNROLL
