@@ -32,7 +32,10 @@ INLINE vf plus_product(vf sum, const stored *a, const char *b, const number_kind
 #else
 enum { PAIR = 1 };
 typedef real stored;
-INLINE vf plus_product(vf sum, const stored *a, const char *b, const number_kind kind) { return v_fma(v_set1(*a), v_load_kind(b, kind), sum); }
+INLINE vf plus_product(vf sum, const stored *a, const char *b, const number_kind kind)
+{
+    return v_fma(v_set1(*a), v_load_kind(b, kind), sum);
+}
 #endif
 /* The same, in the register that holds *sum. */
 INLINE void add_product(vf *sum, const stored *a, const char *b, const number_kind kind)
