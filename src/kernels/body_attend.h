@@ -79,7 +79,8 @@ KERNEL void rescale_lanes(const query_block *b, int64_t lane, vf top, vb grown, 
     vf old = v_load(b->now.max + lane);
     vf factor = v_select(grown, exp_of_difference(old, top), v_set1(1));
     v_store(b->now.max + lane, v_select(grown, top, old));
-    v_store(b->now.sum + lane, v_mul(v_load(b->now.sum + lane), factor));
+    for (int64_t i = lane; i < SUMS * b->lanes; i += b->lanes)
+        v_store(b->now.sum + i, v_mul(v_load(b->now.sum + i), factor));
     if (b->few) {
         rescale_few(b, lane, factor, value_dim);
         return;
@@ -113,7 +114,7 @@ INLINE void find_tops(vf *top, real *scores, const hiding *h, int n_keys, const 
    decided per lane and block of keys. */
 INLINE void softmax_vecs(const query_block *b, real *scores, const hiding *h, int n_keys, int64_t value_dim, const int vecs)
 {
-    vf top[MAX_VECS], max[MAX_VECS], sum[MAX_VECS];
+    vf top[MAX_VECS], max[MAX_VECS], sum[SUMS * MAX_VECS];
     if (h->bias && h->bits)
         find_tops(top, scores, h, n_keys, vecs);
     else if (h->bias)
@@ -127,12 +128,12 @@ INLINE void softmax_vecs(const query_block *b, real *scores, const hiding *h, in
         if (v_any(grown))
             rescale_lanes(b, j * VL, top[j], grown, b->fresh ? 0 : value_dim);
     }
-    UNROLL for (int j = 0; j < vecs; j++) {
-        max[j] = v_load(b->now.max + j * VL);
-        sum[j] = v_zero();
-    }
-    weigh(scores, n_keys, max, sum, vecs);
     UNROLL for (int j = 0; j < vecs; j++)
+        max[j] = v_load(b->now.max + j * VL);
+    UNROLL for (int j = 0; j < SUMS * vecs; j++)
+        sum[j] = v_zero();
+    weigh(scores, n_keys, max, sum, vecs);
+    UNROLL for (int j = 0; j < SUMS * vecs; j++)
         v_store(b->now.sum + j * VL, v_add(v_load(b->now.sum + j * VL), sum[j]));
 }
 

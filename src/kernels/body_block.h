@@ -14,10 +14,13 @@ enum {
 #define HIDDEN (-(real)INFINITY)
 #define SLACK ((real)5) /* weights may reach e^SLACK before a lane is rescaled: about 1 % */
 
+enum { SUMS = PAIR };
+
 /* What a lane knows about the keys of a piece (or of several, merged): out / sum would be its attention. */
 typedef struct lane_state {
     real *out;       /* [value_dim][lanes], of a block of few rows [count][value_dim] */
-    real *max, *sum; /* [lanes] */
+    real *max;       /* [lanes] */
+    real *sum;       /* [SUMS][lanes]: of the weights that are mixed; of pairs also of those before they are rounded, for lse and the like */
 } lane_state;
 
 typedef struct query_block {
@@ -34,6 +37,8 @@ typedef struct query_block {
     int free;                            /* scores by body_free.h; q is what queries_in_vectors leaves */
     int fresh;                           /* nothing of the current piece has been mixed in yet */
 } query_block;
+
+INLINE const real *exact_sums(const query_block *b) { return b->total.sum + (SUMS - 1) * b->lanes; }
 
 /* Memory that is used up between two steps, shared by all blocks of a thread. */
 typedef struct workspace {
@@ -300,13 +305,13 @@ INLINE real *place_state(lane_state *s, real *memory, int64_t lanes, int64_t val
     s->out = memory;
     s->max = s->out + round_up(value_dim, VL) * lanes;
     s->sum = s->max + lanes;
-    return s->sum + lanes;
+    return s->sum + SUMS * lanes;
 }
 
 /* Bytes of a block as wide as they come; a multiple of 64. */
 INLINE int64_t block_bytes(int64_t dim, int64_t value_dim)
 {
-    int64_t reals = round_up(dim, VL) + 2 * (round_up(value_dim, VL) + 2);
+    int64_t reals = round_up(dim, VL) + 2 * (round_up(value_dim, VL) + 1 + SUMS);
     return round_up(BLOCK_LANES * reals * (int64_t)sizeof(real), 64);
 }
 

@@ -90,11 +90,12 @@ INLINE void weigh_pair(real *pair, const real *scores, const vf *max, vf *sum, c
             high = exp_of_difference(v_load(scores + (vecs + j) * VL), max[j]);
         vp rounded = p_round(low, high);
         sum[j] = v_dot(rounded, ones, sum[j]);
+        sum[vecs + j] = v_add(sum[vecs + j], v_add(low, high));
         p_store(pair + j * VL, rounded);
     }
 }
 
-/* scores -> pairs of weights [terms][lanes], in place. What is summed is what will be mixed, the rounded weights. */
+/* scores -> pairs of weights [terms][lanes], in place. The first sums are of what will be mixed, the rounded weights. */
 INLINE void weigh(real *scores, int n_keys, const vf *max, vf *sum, const int vecs)
 {
     const int64_t lanes = vecs * VL;

@@ -5,10 +5,10 @@
 /* Before the first key of a piece. The first mix of a piece overwrites out. */
 INLINE void start_piece(query_block *b)
 {
-    for (int64_t lane = 0; lane < b->lanes; lane += VL) {
+    for (int64_t lane = 0; lane < b->lanes; lane += VL)
         v_store(b->now.max + lane, v_set1(LOWEST));
-        v_store(b->now.sum + lane, v_zero());
-    }
+    for (int64_t i = 0; i < SUMS * b->lanes; i += VL)
+        v_store(b->now.sum + i, v_zero());
     b->fresh = 1;
 }
 
@@ -20,7 +20,8 @@ KERNEL void merge_lanes(const query_block *block, int64_t value_dim)
         vf a = v_load(total.max + lane), b = v_load(now.max + lane), max = v_max(a, b);
         vf a_factor = exp_of_difference(a, max), b_factor = exp_of_difference(b, max);
         v_store(total.max + lane, max);
-        v_store(total.sum + lane, v_fma(v_load(now.sum + lane), b_factor, v_mul(v_load(total.sum + lane), a_factor)));
+        for (int64_t i = lane; i < SUMS * block->lanes; i += block->lanes)
+            v_store(total.sum + i, v_fma(v_load(now.sum + i), b_factor, v_mul(v_load(total.sum + i), a_factor)));
         if (block->few) {
             merge_few(block, lane, a_factor, b_factor, value_dim);
             continue;
@@ -56,7 +57,8 @@ INLINE void add_sinks(const query_block *b, const attn_sdpa_job *job, real *fact
         vf sink = v_load(factor + lane), old = v_load(b->total.max + lane), max = v_max(old, sink);
         vf shrink = exp_of_difference(old, max);
         v_store(b->total.max + lane, max);
-        v_store(b->total.sum + lane, v_fma(v_load(b->total.sum + lane), shrink, exp_of_difference(sink, max)));
+        for (int64_t i = lane; i < SUMS * b->lanes; i += b->lanes)
+            v_store(b->total.sum + i, v_fma(v_load(b->total.sum + i), shrink, exp_of_difference(sink, max)));
         v_store(factor + lane, shrink);
     }
 }
@@ -70,10 +72,10 @@ INLINE void finish_block(query_block *b, const attn_sdpa_job *job, const workspa
     if (b->pieces == 0) {
         for (int64_t i = 0; i < job->value_dim * b->lanes; i += VL)
             v_store(t.out + i, v_zero());
-        for (int64_t lane = 0; lane < b->lanes; lane += VL) {
+        for (int64_t lane = 0; lane < b->lanes; lane += VL)
             v_store(t.max + lane, v_set1(LOWEST));
-            v_store(t.sum + lane, v_zero());
-        }
+        for (int64_t i = 0; i < SUMS * b->lanes; i += VL)
+            v_store(t.sum + i, v_zero());
     }
     for (int64_t lane = 0; lane < b->lanes; lane += VL)
         v_store(factor + lane, v_set1(1));
@@ -89,7 +91,8 @@ INLINE void finish_block(query_block *b, const attn_sdpa_job *job, const workspa
     store_output(job, w, b, factor);
     if (job->lse.data)
         for (int lane = 0; lane < b->count; lane++)
-            ((real *)job->lse.data)[row_offset(&job->lse, job->heads, b->first + lane)] = (real)attn_log_sum(t.max[lane], t.sum[lane]);
+            ((real *)job->lse.data)[row_offset(&job->lse, job->heads, b->first + lane)] =
+                (real)attn_log_sum(t.max[lane], exact_sums(b)[lane]);
 }
 
 /* Must memory be asked for the next key block? Where K and V are in L2 anyway, asking only costs. */
@@ -213,7 +216,7 @@ static int64_t sdpa_pieces(const attn_sdpa_job *job) { return (job->n_keys + PIE
 static int64_t sdpa_state(const attn_sdpa_job *job)
 {
     const int64_t lanes = round_up(job->positions * job->heads, VL);
-    return round_up(STATE_HEAD + (round_up(job->value_dim, VL) + 2) * lanes * (int64_t)sizeof(real), 64);
+    return round_up(STATE_HEAD + (round_up(job->value_dim, VL) + 1 + SUMS) * lanes * (int64_t)sizeof(real), 64);
 }
 
 INLINE query_block only_block(const attn_sdpa_job *job, const workspace *w, void *scratch)

@@ -97,7 +97,7 @@ INLINE void trace_block(const query_block *b, const attn_sdpa_job *job, const wo
 {
     row_trace t;
     for (int64_t j = 0; j < b->lanes; j += VL) {
-        vf sum = v_load(b->total.sum + j), factor = v_load(b->now.sum + j);
+        vf sum = v_load(exact_sums(b) + j), factor = v_load(b->now.sum + j);
         vf inverse = v_select(v_equal(sum, v_zero()), factor, v_div(v_set1(1), sum));
         v_store(t.inverse + j, inverse);
         v_store(t.top + j, v_set1(HIDDEN));
@@ -112,6 +112,6 @@ INLINE void trace_block(const query_block *b, const attn_sdpa_job *job, const wo
             ((real *)job->row_max.data)[row_offset(&job->row_max, job->heads, b->first + lane)] = settled(t.top[lane]);
         if (job->entropy.data)
             ((real *)job->entropy.data)[row_offset(&job->entropy, job->heads, b->first + lane)] =
-                (real)attn_entropy(t.seen[lane], t.spread[lane], b->total.sum[lane]);
+                (real)attn_entropy(t.seen[lane], t.spread[lane], exact_sums(b)[lane]);
     }
 }

@@ -37,7 +37,7 @@ typedef struct check {
     double *drift;      /* [B,H,Lq,Lk] bound of the error of each weight, after dropout */
     double *logit;      /* [Lk] bound of the error of each masked score */
     double *exponent;   /* [Lk] bound of the relative error of each e^(masked - max), as a logarithm */
-    double denominator; /* bound of the error of ln(sum of those) */
+    double denominator; /* bound of the error of ln(sum of those as they are mixed) */
     double sink;        /* bound of the relative error of the sink's power times its weight */
     bool *risky;        /* [B,H,Lq] rows that may overflow */
     bool ok;
@@ -181,7 +181,7 @@ static double rescales(const check *c) {
     return ceil((double)c->r->Lk / 128) + 2 * ceil((double)c->r->Lk / 1024);
 }
 
-/* Fills exponent[] and returns S, the bound of the error of ln(sum of the powers). */
+/* Fills exponent[] and denominator, and returns S, the bound of the error of ln(sum of the powers). */
 static double denominator_bound(check *c, int64_t h, int64_t row, int64_t visible) {
     const ref_result *r = c->r;
     const arithmetic *a = &c->a;
@@ -190,16 +190,19 @@ static double denominator_bound(check *c, int64_t h, int64_t row, int64_t visibl
     const double sink = sinks ? ref_element(sinks, 0, 0, 0, h) : -(double)INFINITY;
     const double top = fmax(r->row_max[row], sink), slack = r->Lk > 128 ? 10 : 0; /* a max may lag by 5, there and back */
     const double sink_error = a->u * (2 * fabs(sink) + 4 * (top - sink)) + steps;
-    double sum = sinks ? exp(sink - lse + sink_error) : 0;
+    const double rounded = ((double)visible + rescales(c) + 4 + a->more) * a->u;
+    double sum = sinks ? exp(sink - lse + sink_error) : 0, mixed = sum;
     c->sink = sinks ? exp(sink - lse) * expm1(sink_error) : 0;
     for (int64_t j = 0; j < r->Lk; j++) {
         if (!r->hidden[row * r->Lk + j]) {
             const double distance = fabs(r->masked[row * r->Lk + j] - top) + slack;
             c->exponent[j] = c->logit[j] + 4 * a->u * distance + steps;
-            sum += exp(log_weight(c, row, j) + c->exponent[j] + a->rounding);
+            sum += exp(log_weight(c, row, j) + c->exponent[j]);
+            mixed += exp(log_weight(c, row, j) + c->exponent[j] + a->rounding);
         }
     }
-    return fmax(0, log(sum)) + ((double)visible + rescales(c) + 4 + a->more) * a->u;
+    c->denominator = fmax(0, log(mixed)) + rounded;
+    return fmax(0, log(sum)) + rounded;
 }
 
 /* The row's weights, lse and so on. The bounds of the weights after dropout are left in drift. */
@@ -211,7 +214,6 @@ static void check_softmax(check *c, int64_t b, int64_t h, int64_t i, int64_t vis
     const double S = denominator_bound(c, h, row, visible), lse = r->lse[row], kept = o->dropout < 1 ? 1 / (1 - o->dropout) : 0;
     const double flushed = 256 * ((double)visible + 8) * a->least;
     double entropy = 0, top = 0;
-    c->denominator = S;
     for (int64_t j = 0; j < r->Lk; j++) {
         const int64_t cell = row * r->Lk + j;
         c->drift[cell] = 0;
