@@ -20,7 +20,7 @@ enum { SUMS = PAIR };
 typedef struct lane_state {
     real *out;       /* [value_dim][lanes], of a block of few rows [count][value_dim] */
     real *max;       /* [lanes] */
-    real *sum;       /* [SUMS][lanes]: of the weights that are mixed; of pairs also of those before they are rounded, for lse and the like */
+    real *sum;       /* [SUMS][lanes]: of the weights that are mixed; of pairs also of them before they are rounded: exact_sums */
 } lane_state;
 
 typedef struct query_block {
