@@ -74,7 +74,7 @@ for level in ran:
 PY
     run attn selftest --isa scalar
     [ "$status" = 0 ]
-    [[ $output == "scalar   10 of 10 cases within the bound"* ]]
+    [[ $output == "scalar      10 of 10 cases within the bound"* ]]
     run env ATTN_ISA=scalar "$ATTN" selftest
     [ "$status" = 0 ]
     [ "${#lines[@]}" = 2 ]
