@@ -78,6 +78,6 @@ PY
     run env ATTN_ISA=scalar "$ATTN" selftest
     [ "$status" = 0 ]
     [ "${#lines[@]}" = 2 ]
-    lines "attn: ATTN_ISA is scalar: no other level is tested" "scalar   10 of 10"
+    lines "attn: ATTN_ISA is scalar: no other level is tested" "scalar      10 of 10"
     [ "$(ATTN_ISA='' attn selftest --json)" = "$(cat selftest.json)" ]
 }
