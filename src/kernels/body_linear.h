@@ -149,6 +149,7 @@ KERNEL void linear_panels(const linear_piece *m, int64_t rows, int panels, numbe
     case BF16S: linear_panels_of(*m, rows, panels, BF16S); break;
     }
 }
+
 static int64_t linear_size(attn_dtype dtype, int64_t terms, int64_t columns)
 {
     return (columns + PANEL - 1) / PANEL * PANEL * terms * kind_bytes(kind_of(dtype));
