@@ -10,9 +10,11 @@
 #ifdef ATTN_REAL_IS_DOUBLE
 #define REAL_DTYPE ATTN_F64
 #define REAL_MAX DBL_MAX
+#define REAL_EPSILON DBL_EPSILON
 #else
 #define REAL_DTYPE ATTN_F32
 #define REAL_MAX FLT_MAX
+#define REAL_EPSILON FLT_EPSILON
 #endif
 
 #include "body_math.h"

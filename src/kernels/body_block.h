@@ -198,16 +198,22 @@ INLINE void bring_queries(real *dst, const query_block *b, const row_layout *q, 
 INLINE void load_queries(const query_block *b, const attn_sdpa_job *job, const workspace *w);
 INLINE int64_t store_vectors(const attn_rows *out, int64_t at, const real *row, int64_t columns);
 
-/* What leaves the kernel. The + 0 makes every zero +0: a hidden key of weight 0 turns a -0 into +0, and how many such keys a row meets
-   depends on its neighbours. Any NaN becomes the one NaN: which operand's bits x86 passes on is the compiler's choice. */
-INLINE vf finished(vf out, vf factor)
+/* What out is multiplied by, in two parts: factor + rest, one number for each lane. */
+typedef struct out_factors {
+    const real *factor, *rest;
+} out_factors;
+
+/* What leaves the kernel: out * (factor + rest), which rounds once where out * factor would be the product of a rounded quotient. The + 0
+   makes every zero +0: a hidden key of weight 0 turns a -0 into +0, and how many such keys a row meets depends on its neighbours. Any NaN
+   becomes the one NaN: which operand's bits x86 passes on is the compiler's choice. */
+INLINE vf finished(vf out, vf factor, vf rest)
 {
-    vf x = v_fma(out, factor, v_zero());
+    vf x = v_fma(out, factor, v_fma(out, rest, v_zero()));
     return v_select(v_equal(x, x), x, v_set1((real)NAN));
 }
 
-/* dst[row][col] = src[col][row] * factor[row] */
-KERNEL void lanes_to_rows(real *dst, const attn_rows *to, int64_t heads, int64_t first, const real *src, int64_t lanes, const real *factor,
+/* dst[row][col] = src[col][row] * by[row] */
+KERNEL void lanes_to_rows(real *dst, const attn_rows *to, int64_t heads, int64_t first, const real *src, int64_t lanes, out_factors by,
                           int rows, int64_t cols)
 {
     for (int row = 0; row < rows; row += VL, src += VL) {
@@ -218,7 +224,7 @@ KERNEL void lanes_to_rows(real *dst, const attn_rows *to, int64_t heads, int64_t
         for (int64_t col = 0; col < cols; col += VL) {
             vf r[VL];
             UNROLL for (int i = 0; i < VL; i++)
-                r[i] = finished(v_load(src + (col + i) * lanes), v_load(factor + row));
+                r[i] = finished(v_load(src + (col + i) * lanes), v_load(by.factor + row), v_load(by.rest + row));
             v_transpose(r);
             if (full && col + VL <= cols)
                 UNROLL for (int i = 0; i < VL; i++)
@@ -231,35 +237,35 @@ KERNEL void lanes_to_rows(real *dst, const attn_rows *to, int64_t heads, int64_t
     }
 }
 
-/* dst[row][col] = src[row][col] * factor[row], columns a multiple of VL */
-KERNEL void finish_rows(real *dst, const attn_rows *to, int64_t heads, int64_t first, const real *src, const real *factor, int rows,
+/* dst[row][col] = src[row][col] * by[row], columns a multiple of VL */
+KERNEL void finish_rows(real *dst, const attn_rows *to, int64_t heads, int64_t first, const real *src, out_factors by, int rows,
                         int64_t cols)
 {
     for (int row = 0; row < rows; row++, src += cols) {
         real *at = dst + row_offset(to, heads, first + row);
         for (int64_t col = 0; col < cols; col += VL)
-            v_store(at + col, finished(v_load(src + col), v_set1(factor[row])));
+            v_store(at + col, finished(v_load(src + col), v_set1(by.factor[row]), v_set1(by.rest[row])));
     }
 }
 
 /* The rows of the block, to direct rows of which the first is number `first`. */
-INLINE void store_rows(const query_block *b, const attn_rows *to, int64_t heads, int64_t first, const real *factor, int64_t cols)
+INLINE void store_rows(const query_block *b, const attn_rows *to, int64_t heads, int64_t first, out_factors by, int64_t cols)
 {
     if (b->few)
-        finish_rows(to->data, to, heads, first, b->total.out, factor, b->count, cols);
+        finish_rows(to->data, to, heads, first, b->total.out, by, b->count, cols);
     else
-        lanes_to_rows(to->data, to, heads, first, b->total.out, b->lanes, factor, b->count, cols);
+        lanes_to_rows(to->data, to, heads, first, b->total.out, b->lanes, by, b->count, cols);
 }
 
 /* Writes the rows of the block to the output, whatever its dtype and strides. */
-INLINE void store_output(const attn_sdpa_job *job, const workspace *w, const query_block *b, const real *factor)
+INLINE void store_output(const attn_sdpa_job *job, const workspace *w, const query_block *b, out_factors by)
 {
     const int64_t columns = job->value_dim;
     if (is_direct(&job->out, columns)) {
-        store_rows(b, &job->out, job->heads, b->first, factor, columns);
+        store_rows(b, &job->out, job->heads, b->first, by, columns);
         return;
     }
-    store_rows(b, &(attn_rows){ .data = w->rows, .position = columns }, 1, 0, factor, columns);
+    store_rows(b, &(attn_rows){ .data = w->rows, .position = columns }, 1, 0, by, columns);
     for (int row = 0; row < b->count; row++) {
         int64_t at = row_offset(&job->out, job->heads, b->first + row);
         for (int64_t c = store_vectors(&job->out, at, w->rows + row * columns, columns); c < columns; c++)

@@ -63,12 +63,25 @@ INLINE void add_sinks(const query_block *b, const attn_sdpa_job *job, real *fact
     }
 }
 
-/* out / sum. A sum of 0 is a row that sees nothing, output 0, or only scores of -inf, output NaN: the inverse is kept in factor. */
+/* factor[lane] * mixed / sum[lane] as out_factors; 0 where the sum is 0. The quotient is taken a little too small, so that the rest is above
+   0: an infinite output times it must not be NaN, or an infinity of the other sign. */
+INLINE void divide_by_sums(real *factor, real *rest, real mixed, const real *sums, int64_t lanes)
+{
+    const vf zero = v_zero();
+    for (int64_t lane = 0; lane < lanes; lane += VL) {
+        const vf sum = v_load(sums + lane), numerator = v_mul(v_load(factor + lane), v_set1(mixed));
+        const vf quotient = v_mul(v_div(numerator, sum), v_set1(1 - REAL_EPSILON));
+        const vb none = v_equal(sum, zero);
+        v_store(factor + lane, v_select(none, zero, quotient));
+        v_store(rest + lane, v_select(none, zero, v_div(v_fma(v_sub(zero, quotient), sum, numerator), sum)));
+    }
+}
+
+/* out / sum. A sum of 0 is a row that sees nothing, output 0, or only scores of -inf, output NaN. */
 INLINE void finish_block(query_block *b, const attn_sdpa_job *job, const workspace *w)
 {
     lane_state t = b->total;
-    real *factor = b->now.sum;
-    const real mixed = after_mix(job);
+    real *factor = b->now.sum, *rest = b->now.max;
     if (b->pieces == 0) {
         for (int64_t i = 0; i < job->value_dim * b->lanes; i += VL)
             v_store(t.out + i, v_zero());
@@ -81,14 +94,11 @@ INLINE void finish_block(query_block *b, const attn_sdpa_job *job, const workspa
         v_store(factor + lane, v_set1(1));
     if (job->sinks)
         add_sinks(b, job, factor);
-    for (int64_t lane = 0; lane < b->lanes; lane += VL) {
-        vf sum = v_load(t.sum + lane);
-        v_store(factor + lane, v_select(v_equal(sum, v_zero()), v_zero(), v_mul(v_div(v_load(factor + lane), sum), v_set1(mixed))));
-    }
+    divide_by_sums(factor, rest, after_mix(job), t.sum, b->lanes);
     for (int lane = 0; lane < b->count; lane++)
         if (t.sum[lane] == 0 && sees_any(w, b, job, lane))
             factor[lane] = (real)NAN;
-    store_output(job, w, b, factor);
+    store_output(job, w, b, (out_factors){ .factor = factor, .rest = rest });
     if (job->lse.data)
         for (int lane = 0; lane < b->count; lane++)
             ((real *)job->lse.data)[row_offset(&job->lse, job->heads, b->first + lane)] =
