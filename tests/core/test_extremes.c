@@ -240,6 +240,23 @@ static void check_narrow_output(attn_ctx *ctx, attn_dtype t) {
     pool_free(&c.memory);
 }
 
+/* An infinite value that is seen is the output, of its sign, whatever the sum of the weights is. */
+static void check_infinite_value(attn_ctx *ctx, attn_dtype t) {
+    for (int64_t n = 1; n <= 48; n++) {
+        row_case c;
+        open_row(&c, ctx, t, n);
+        for (int64_t j = 0; j < n; j++) {
+            set_element(&c.k, 0, 0, j, 0, (double)(j * j % 11) * 0.37);
+            set_element(&c.v, 0, 0, n / 2, j, j % 2 ? (double)INFINITY : -(double)INFINITY);
+        }
+        run(&c);
+        for (int64_t j = 0; j < n; j++) {
+            assert_true(got(&c, j) == (j % 2 ? (double)INFINITY : -(double)INFINITY));
+        }
+        pool_free(&c.memory);
+    }
+}
+
 #define TEST(name)                                                                                                                         \
     static void name(void **state) {                                                                                                       \
         (void)state;                                                                                                                       \
@@ -253,12 +270,13 @@ TEST(overflow)
 TEST(computed_infinity)
 TEST(sinks)
 TEST(narrow_output)
+TEST(infinite_value)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finite_biases), cmocka_unit_test(sum_of_biases), cmocka_unit_test(wide_bias),     cmocka_unit_test(large_logits),
         cmocka_unit_test(overflow),      cmocka_unit_test(sinks),         cmocka_unit_test(narrow_output),
-        cmocka_unit_test(computed_infinity),
+        cmocka_unit_test(computed_infinity), cmocka_unit_test(infinite_value),
     };
     return cmocka_run_group_tests_name("extremes", tests, NULL, NULL);
 }
