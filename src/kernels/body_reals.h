@@ -38,15 +38,17 @@ INLINE vf weigh_score(real *score, vf max)
     return weight;
 }
 
-/* scores -> weights e^(score - max), in place; adds them to sum. Four keys are added to each other first: a fourth of the rounding errors. A
-   key that is not there weighs 0, as a hidden one does. */
+/* scores -> weights e^(score - max), in place; adds them to sum. Four keys are added to each other first: a fourth of the rounding errors.
+   A key that is not there weighs 0, as a hidden one does. */
 INLINE void weigh(real *scores, int n_keys, const vf *max, vf *sum, const int vecs)
 {
     const int64_t lanes = vecs * VL;
     for (; n_keys >= 4; n_keys -= 4, scores += 4 * lanes)
         UNROLL for (int j = 0; j < vecs; j++) {
-            const vf first = weigh_score(scores + j * VL, max[j]), second = weigh_score(scores + lanes + j * VL, max[j]);
-            const vf third = weigh_score(scores + 2 * lanes + j * VL, max[j]), fourth = weigh_score(scores + 3 * lanes + j * VL, max[j]);
+            const vf first = weigh_score(scores + j * VL, max[j]);
+            const vf second = weigh_score(scores + lanes + j * VL, max[j]);
+            const vf third = weigh_score(scores + 2 * lanes + j * VL, max[j]);
+            const vf fourth = weigh_score(scores + 3 * lanes + j * VL, max[j]);
             sum[j] = v_add(sum[j], v_add(v_add(first, second), v_add(third, fourth)));
         }
     UNROLL for (int j = 0; j < vecs && n_keys > 0; j++) {

@@ -63,8 +63,8 @@ INLINE void add_sinks(const query_block *b, const attn_sdpa_job *job, real *fact
     }
 }
 
-/* factor[lane] * mixed / sum[lane] as out_factors; 0 where the sum is 0. The quotient is taken a little too small, so that the rest is above
-   0: an infinite output times it must not be NaN, or an infinity of the other sign. */
+/* factor[lane] * mixed / sum[lane] as out_factors; 0 where the sum is 0. The quotient is taken a little too small, so that the rest is
+   above 0: an infinite output times it must not be NaN, or an infinity of the other sign. */
 INLINE void divide_by_sums(real *factor, real *rest, real mixed, const real *sums, int64_t lanes)
 {
     const vf zero = v_zero();
