@@ -20,32 +20,25 @@ INLINE vf v_load_kind(const char *p, const number_kind kind)
     return kind == F16S ? v_load_f16(numbers) : kind == BF16S ? v_load_bf16(numbers) : v_load(numbers);
 }
 
-/* A term: a real times a real; or, in a table of pairs, two bf16 side by side times two more, added by one dot product. */
+/* A term, added in the register that holds *sum: a real times a real; or, in a table of pairs, two bf16 side by side times two more, added
+   by one dot product. */
 #ifdef ATTN_PAIRS
 enum { PAIR = 2 };
 typedef uint16_t stored; /* what A is made of, PAIR of them for each term */
-INLINE vf plus_product(vf sum, const stored *a, const char *b, const number_kind kind)
+INLINE void add_product(vf *sum, const stored *a, const char *b, const number_kind kind)
 {
     const void *pairs = b;
-    return (void)kind, v_dot(p_set1(a), p_load(pairs), sum);
+    (void)kind;
+    *sum = v_dot(p_set1(a), p_load(pairs), *sum);
 }
 #else
 enum { PAIR = 1 };
 typedef real stored;
-INLINE vf plus_product(vf sum, const stored *a, const char *b, const number_kind kind)
-{
-    return v_fma(v_set1(*a), v_load_kind(b, kind), sum);
-}
-#endif
-/* The same, in the register that holds *sum. */
 INLINE void add_product(vf *sum, const stored *a, const char *b, const number_kind kind)
 {
-#ifdef ATTN_PAIRS
-    *sum = plus_product(*sum, a, b, kind);
-#else
     v_add_product(sum, v_set1(*a), v_load_kind(b, kind));
-#endif
 }
+#endif
 INLINE int64_t terms_of(int64_t n) { return (n + PAIR - 1) / PAIR; }
 /* The same memory as the factor that is read as scalars. */
 INLINE const stored *as_stored(const void *b) { return b; }
@@ -103,7 +96,7 @@ INLINE void tile_terms(const product *m, vf *acc, const int rows, const int vecs
     }
     for (; t < end; t++)
         UNROLL for (int i = 0; i < rows * vecs; i++)
-            acc[i] = plus_product(acc[i], a + i / vecs * a_row + t * a_term, b + t * b_term + i % vecs * b_vec, kind);
+            add_product(&acc[i], a + i / vecs * a_row + t * a_term, b + t * b_term + i % vecs * b_vec, kind);
 }
 
 /* One tile. rows, vecs, asks (is m->ask followed?), the kind of B and step are constants after inlining: acc[] is rows*vecs registers,
