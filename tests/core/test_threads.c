@@ -3,9 +3,12 @@
 #define _POSIX_C_SOURCE 200809L
 #include "call.h"
 
+#include <dirent.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { CALLERS = 6 };
@@ -200,11 +203,54 @@ static void projections_in_parts(void **state) {
     pool_free(&memory);
 }
 
+/* The CPUs that a thread of this process may use, as Linux writes them; "" elsewhere. */
+static void cpus_of_thread(const char *id, char cpus[256]) {
+    char path[300], line[256] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%s/status", id);
+    FILE *file = fopen(path, "r");
+    cpus[0] = 0;
+    while (file && fgets(line, sizeof line, file)) {
+        if (strncmp(line, "Cpus_allowed:", 13) == 0) {
+            strcpy(cpus, line + 13);
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+}
+
+/* A thread that leaves the caller's CPU may come back: after pauses, in which the others fall asleep, all may use what they could. */
+static void threads_keep_their_cpus(void **state) {
+    (void)state;
+    problem p;
+    open_problem(&p);
+    attn_ctx *ctx = new_ctx(NULL, 2);
+    for (int n = 0; n < 20; n++) {
+        call c = part_of(&p.memory, &p.want, all);
+        nanosleep(&(struct timespec){.tv_nsec = 20 * 1000 * 1000}, NULL);
+        assert_ok(ctx, call_run(ctx, &c));
+        assert_true(same_rows("after a pause", &p.want, all, &c));
+    }
+    char want[256], id[32], cpus[256];
+    snprintf(id, sizeof id, "%d", (int)getpid());
+    cpus_of_thread(id, want);
+    DIR *threads = opendir("/proc/self/task");
+    for (const struct dirent *entry; threads && (entry = readdir(threads));) {
+        cpus_of_thread(entry->d_name, cpus);
+        assert_true(entry->d_name[0] == '.' || strcmp(cpus, want) == 0);
+    }
+    if (threads) {
+        closedir(threads);
+    }
+    attn_ctx_destroy(ctx);
+    pool_free(&p.memory);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contexts_are_independent), cmocka_unit_test(inside_a_parallel_region), cmocka_unit_test(fork_after_use),
         cmocka_unit_test(progress_and_cancel),      cmocka_unit_test(info_tells_what_ran),
-        cmocka_unit_test(projections_in_parts),
+        cmocka_unit_test(projections_in_parts),     cmocka_unit_test(threads_keep_their_cpus),
     };
     return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
 }
