@@ -248,8 +248,9 @@ static bench_spread spread_of(double *values, int count)
     return (bench_spread){quantile(values, count, 0.5), quantile(values, count, 0.25), quantile(values, count, 0.75)};
 }
 
-/* Limit, other case, this case, in turns, so that what changes on the machine changes all of them. The first turn warms up; it counts when
-   it took all the time that there is, and is all where it took ten times as long. */
+/* Other case, limit, this case, in turns, so that what changes on the machine changes all of them. The limit wakes the threads of this
+   case, which sleep while another case runs on one. The first turn warms up; it counts when it took all the time that there is, and is all
+   where it took ten times as long. */
 static attn_status take_samples(bench_work *w, bench_work *other, double seconds, samples *s)
 {
     const double start = now(false), work = bench_bytes(w->c) ? (double)bench_bytes(w->c) : bench_flops(w->c);
@@ -258,9 +259,9 @@ static attn_status take_samples(bench_work *w, bench_work *other, double seconds
     for (;;) {
         double other_seconds = 0;
         const int i = s->count;
-        attn_status status = time_limit(w, &s->limit[i]);
-        if (status == ATTN_OK && other)
-            status = time_call(other, one_thread, &other_seconds);
+        attn_status status = other ? time_call(other, one_thread, &other_seconds) : ATTN_OK;
+        if (status == ATTN_OK)
+            status = time_limit(w, &s->limit[i]);
         if (status == ATTN_OK)
             status = time_call(w, one_thread, &s->seconds[i]);
         if (status != ATTN_OK)
