@@ -10,6 +10,9 @@
 #ifdef _OPENMP
 #include <omp.h>
 #endif
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 typedef struct work {
     attn_ctx *ctx;
@@ -54,10 +57,11 @@ __attribute__((constructor)) static void remember_process(void) { loaded_in = ge
 #ifdef __linux__
 static int current_cpu(void) { return sched_getcpu(); }
 
+/* A filter of system calls may end the process for choosing CPUs (systemd's @resources): where there is one, nobody moves. */
 static void leave_cpu(int cpu)
 {
     cpu_set_t allowed, others;
-    if (sched_getcpu() != cpu || sched_getaffinity(0, sizeof allowed, &allowed))
+    if (sched_getcpu() != cpu || prctl(PR_GET_SECCOMP) != 0 || sched_getaffinity(0, sizeof allowed, &allowed))
         return;
     others = allowed;
     CPU_CLR(cpu, &others);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts in several caller threads, inside a parallel region, after fork; progress and cancelling. */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #include "call.h"
 
 #include <dirent.h>
@@ -10,6 +10,13 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#endif
 
 enum { CALLERS = 6 };
 
@@ -219,18 +226,24 @@ static void cpus_of_thread(const char *id, char cpus[256]) {
     }
 }
 
-/* A thread that leaves the caller's CPU may come back: after pauses, in which the others fall asleep, all may use what they could. */
+/* Calls after pauses, in which the other threads fall asleep. */
+static bool right_after_pauses(attn_ctx *ctx, problem *p) {
+    bool ok = true;
+    for (int n = 0; ok && n < 20; n++) {
+        call c = part_of(&p->memory, &p->want, all);
+        nanosleep(&(struct timespec){.tv_nsec = 20 * 1000 * 1000}, NULL);
+        ok = call_run(ctx, &c) == ATTN_OK && same_rows("after a pause", &p->want, all, &c);
+    }
+    return ok;
+}
+
+/* A thread that leaves the caller's CPU may come back: all may use what they could before. */
 static void threads_keep_their_cpus(void **state) {
     (void)state;
     problem p;
     open_problem(&p);
     attn_ctx *ctx = new_ctx(NULL, 2);
-    for (int n = 0; n < 20; n++) {
-        call c = part_of(&p.memory, &p.want, all);
-        nanosleep(&(struct timespec){.tv_nsec = 20 * 1000 * 1000}, NULL);
-        assert_ok(ctx, call_run(ctx, &c));
-        assert_true(same_rows("after a pause", &p.want, all, &c));
-    }
+    assert_true(right_after_pauses(ctx, &p));
     char want[256], id[32], cpus[256];
     snprintf(id, sizeof id, "%d", (int)getpid());
     cpus_of_thread(id, want);
@@ -246,11 +259,59 @@ static void threads_keep_their_cpus(void **state) {
     pool_free(&p.memory);
 }
 
-int main(void) {
+#if defined(__linux__) && defined(SECCOMP_FILTER_FLAG_TSYNC) && defined(SECCOMP_RET_KILL_PROCESS)
+/* From now on sched_setaffinity ends the process; false if that cannot be had here. */
+static bool forbid_to_choose_cpus(void) {
+    struct sock_filter steps[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_sched_setaffinity, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog filter = {sizeof steps / sizeof steps[0], steps};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter) == 0;
+}
+
+/* This program once more, since threads do not survive a fork. Exit code 0: right, or no filter to be had. */
+static int run_filtered(void) {
+    problem p;
+    open_problem(&p);
+    attn_ctx *ctx = new_ctx(NULL, 2);
+    call c = part_of(&p.memory, &p.want, all);
+    const bool ok = call_run(ctx, &c) == ATTN_OK && (!forbid_to_choose_cpus() || right_after_pauses(ctx, &p));
+    attn_ctx_destroy(ctx);
+    pool_free(&p.memory);
+    return ok ? 0 : 1;
+}
+
+static void a_filter_ends_nobody(void **state) {
+    (void)state;
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        execl("/proc/self/exe", "test_threads", "filtered", (char *)NULL);
+        _exit(127);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_true(WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 127); /* 127: an emulator does not start it again */
+}
+#else
+static int run_filtered(void) { return 0; }
+static void a_filter_ends_nobody(void **state) { (void)state; }
+#endif
+
+int main(int argc, char **argv) {
+    if (argc > 1 && strcmp(argv[1], "filtered") == 0) {
+        return run_filtered();
+    }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contexts_are_independent), cmocka_unit_test(inside_a_parallel_region), cmocka_unit_test(fork_after_use),
         cmocka_unit_test(progress_and_cancel),      cmocka_unit_test(info_tells_what_ran),
         cmocka_unit_test(projections_in_parts),     cmocka_unit_test(threads_keep_their_cpus),
+        cmocka_unit_test(a_filter_ends_nobody),
     };
     return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
 }
