@@ -77,7 +77,7 @@ def measure(data, threads, seconds):
         overhead = sample(identity, now) if identity else 0.0
         for program in programs:
             if threads > 1:
-                time.sleep(0.2)  # until the last one's threads no longer spin, OpenBLAS's for a tenth of a second,
+                time.sleep(0.2)  # until the last one's threads no longer spin: 20 ms are not enough for OpenBLAS's,
                 program.run()  # and its own are awake
             passed = sample(program, now)
             if turn:

@@ -38,7 +38,7 @@ INLINE vf weigh_score(real *score, vf max)
     return weight;
 }
 
-/* scores -> weights e^(score - max), in place; adds them to sum. Four keys are added to each other first: a fourth of the rounding errors.
+/* scores -> weights e^(score - max), in place; adds them to sum. Four keys are added to each other first: a chain a fourth as long.
    A key that is not there weighs 0, as a hidden one does. */
 INLINE void weigh(real *scores, int n_keys, const vf *max, vf *sum, const int vecs)
 {
